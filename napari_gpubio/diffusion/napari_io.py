@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, STRUCTURES, described_layer, read_described
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.napari_io import (
+    FOLLOWS,
     IN_MM,
     KEY,
     LayerData,
@@ -60,7 +61,7 @@ _RESIDUAL_SIGMAS = 3.0  # at the limits of the gray of a residual
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
 
 
-register_finder(("scan", "field", "fods", "fixels"), "napari_gpubio.diffusion.gui.records:finder")
+register_finder(("scan", "field", "fods", "fixels", "glyphs_of"), "napari_gpubio.diffusion.gui.records:finder")
 
 
 def scan_layer(scan: DiffusionScan, name: str, *, visible: bool = True) -> LayerData:
@@ -186,7 +187,11 @@ def ellipsoids_of(field: TensorField, part: tuple[Any, ...], *, across: int | No
 
     ``across``: the world axis across the slice that they are seen in; None: that of their own slice, or z.
     """
-    kind, *numbers = part
+    match part:
+        case ("slice", 0 | 1 | 2, int()) | ("near", int() | float(), int() | float(), int() | float()):
+            kind, *numbers = part
+        case _:
+            raise InvalidInput(f"the ellipsoids are {str(part)[:60]}, which are none; save them again")
     voxels = slice_voxels(field, *numbers) if kind == "slice" else nearby_voxels(np.array(numbers), _NEAR)
     if across is None:
         across = int(np.argmax(np.abs(field.affine[:3, numbers[0]]))) if kind == "slice" else 2
@@ -226,7 +231,7 @@ def ellipsoid_layer(field: TensorField, voxels: Array, across: int) -> LayerData
         "scale": step,
         **IN_MM,
         "shading": "none",
-        "metadata": {KEY: {"field": field}},
+        "metadata": {KEY: {"field": field, FOLLOWS: True}},
     }
     return (vertices[:, ::-1] / step, faces[:, ::-1]), keywords, "surface"
 

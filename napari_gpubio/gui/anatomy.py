@@ -12,7 +12,7 @@ from napari.components.overlays import CanvasOverlay
 
 from napari_gpubio.core.napari_io import KEY, carried, own_units
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.color_bars import legends_corner
+from napari_gpubio.gui.color_bars import SCALE_BAR, legends_corner
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
@@ -23,9 +23,9 @@ ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z,
 _NAPARIS_VIEW = ("towards", "down", "right")
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
 _LETTER = 24  # pixels around the middle of a letter that are to be free
-_SCALE_BAR = (170, 60)  # pixels that napari's scale bar takes at most in the lower right corner
 _BEHIND_OPACITY = 0.35
 _HIDDEN_BEHIND = 0.3  # of the radius: nearer to the middle the letter in front covers the one behind
+_OUTLINE = 1.5 * np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if (x, y) != (0, 0)])  # pixels from a letter
 POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
 
 
@@ -162,9 +162,12 @@ def _visuals() -> dict[type[Any], type[Any]]:
         """Draws the letters, and in 3-D the lines of the compass."""
 
         def __init__(self, font_info: Any, **keywords: Any) -> None:
-            self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info, bold=True)
+            self._text, self._outline = (
+                Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info, bold=True) for _ in range(2)
+            )
             self._lines = Line(pos=np.zeros((6, 2)), connect="segments", width=2, antialias=True)
-            super().__init__(node=Compound([self._text, self._lines]), font_info=font_info, **keywords)
+            parts = [self._lines, self._outline, self._text]
+            super().__init__(node=Compound(parts), font_info=font_info, **keywords)
             self._camera = camera_of(self.viewer)
             for event in (
                 self.viewer.dims.events.order,
@@ -190,10 +193,11 @@ def _visuals() -> dict[type[Any], type[Any]]:
             dims = self.viewer.dims
             axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
             anatomical = dims.ndim >= 3 and min(axes) >= 0
-            self._text.visible, self._lines.visible = anatomical, anatomical and len(axes) == 3
+            self._text.visible = self._outline.visible = anatomical
+            self._lines.visible = anatomical and len(axes) == 3
             if not anatomical:
                 return
-            self._text.font_size = self.overlay.font_size
+            self._text.font_size = self._outline.font_size = self.overlay.font_size
             if len(axes) == 2:
                 self._place_letters((axes[0], axes[1]))
             else:
@@ -201,13 +205,23 @@ def _visuals() -> dict[type[Any], type[Any]]:
 
         def _place_letters(self, axes: tuple[int, int]) -> None:
             height, width = self.viewer.canvas.size
-            (legends_x, legends_y), (bar_x, bar_y) = legends_corner(self.viewer), _SCALE_BAR
+            (legends_x, legends_y), (bar_x, bar_y) = legends_corner(self.viewer), SCALE_BAR
             top, bottom = (_free_middle(0, width - taken, width) for taken in (legends_x, bar_x))
             right = _free_middle(legends_y, height - bar_y, height)
             places = [(top, 1), (bottom, height - 1), (1, height / 2), (width - 1, right)]
             inwards = np.array([(0, 1), (0, -1), (1, 0), (-1, 0)]) * _MARGIN
-            self._text.text = list(border_letters(axes, orientation_of(self._camera)))
-            self._text.pos, self._text.color = np.array(places) + inwards, self._get_fgcolor()
+            colors = np.tile(np.asarray(self._get_fgcolor(), float)[:4], (4, 1))
+            self._write(list(border_letters(axes, orientation_of(self._camera))), np.array(places) + inwards, colors)
+
+        def _write(self, letters: list[str], places: Array, colors: Array) -> None:
+            """Write letters, with an outline that sets them off from an image of any brightness."""
+            self._text.text, self._text.pos, self._text.color = letters, places, colors
+            around = len(_OUTLINE)
+            self._outline.text = [letter for letter in letters for _ in range(around)]
+            self._outline.pos = (places[:, None] + _OUTLINE).reshape(-1, 2)
+            contrast = np.where(colors[:, :3].mean(axis=1, keepdims=True) > 0.5, 0.0, 1.0)
+            opacity = colors[:, 3:] ** 2  # where several lie on each other
+            self._outline.color = np.repeat(np.hstack([np.tile(contrast, 3), opacity]), around, axis=0)
 
         def _place_compass(self, axes: list[int]) -> None:
             directions = screen_axes(self._camera)
@@ -218,8 +232,8 @@ def _visuals() -> dict[type[Any], type[Any]]:
             colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND_OPACITY)
             letters = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
             is_hidden = (tips[:, 2] < 0) & (np.hypot(tips[:, 0], tips[:, 1]) < _HIDDEN_BEHIND)
-            self._text.text = [" " if hidden else one for one, hidden in zip(letters, is_hidden, strict=True)]
-            self._text.pos, self._text.color = center + downwards * (_RADIUS + 14), colors
+            letters = [" " if hidden else one for one, hidden in zip(letters, is_hidden, strict=True)]
+            self._write(letters, center + downwards * (_RADIUS + 14), colors)
             ends = np.empty((6, 2))
             ends[0::2], ends[1::2] = center + downwards[3:] * _RADIUS, center + downwards[:3] * _RADIUS
             shades = np.ones((6, 4))

@@ -2,6 +2,7 @@
 
 Layers share legends, so that they do not cover the picture. Of the images of a viewer one has a bar: the active one,
 or else the topmost, unless another image covers it. Fibers whose colors mean the same have one bar or sphere together.
+Where a canvas has no room for all legends, that of the active layer comes first, and how many more there are below it.
 """
 
 import dataclasses
@@ -25,6 +26,10 @@ _COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
 _SEEN_THROUGH = ("additive", "minimum", "multiplicative")
 _TITLE_LINE_CHARACTERS = 22
 _ROOM_BESIDE = 40  # pixels that a row of legends leaves free, for a letter
+SCALE_BAR = (170, 60)  # pixels that napari's scale bar takes at most in the lower right corner
+_ROOM_BELOW = SCALE_BAR[1] + 24  # pixels that legends leave free, for the scale bar and a letter
+_MORE = (70, 16)  # pixels that the number of other legends takes
+_ROW, _COLUMN = "horizontal", "vertical"
 _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
 
@@ -87,10 +92,16 @@ class SharedLegend:
     viewer: Any
     overlay: Any
     node: Any
-    _should_be_visible: Any
     _on_visible_change: Any
+    _on_position_change: Any
+    _get_fgcolor: Any
     x_size: float
     y_size: float
+    usual_size: ClassVar[tuple[float, float]]  # pixels, before it has been drawn
+    more: Any  # the text below it
+    _is_folded = False
+    _more_count = 0
+    _size: tuple[float, float] | None = None  # when it was drawn last, without the text below it
     _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
 
     def share(self) -> None:
@@ -109,25 +120,52 @@ class SharedLegend:
         self.viewer.canvas.events._overlay_positions_changed()
 
     def refresh_all(self, *_: Any) -> None:
-        """Let each legend of this viewer decide whether it is drawn."""
-        for legend in list(SharedLegend._every):
-            if legend.viewer is self.viewer and legend.node.visible != legend._should_be_visible():
+        """Let each legend of this viewer decide whether it is drawn, as far as there is room."""
+        legends = [one for one in SharedLegend._every if one.viewer is self.viewer]
+        _fold(self.viewer, [one for one in legends if one.asks_for_room()])
+        for legend in legends:
+            if legend.node.visible != legend._should_be_visible():
                 legend._on_visible_change()
 
-    def give_place(self) -> None:
-        """Take no place on the canvas while it is not drawn; napari counts a size and a gap for each."""
+    def asks_for_room(self) -> bool:
+        """Whether it is to be drawn if there is room."""
+        raise NotImplementedError
+
+    def _should_be_visible(self) -> bool:
+        return self.asks_for_room() and not self._is_folded
+
+    @property
+    def own_size(self) -> tuple[float, float]:
+        """Width and height, pixels, without the text below it; about, before it has been drawn."""
+        return self._size or self.usual_size
+
+    def fold(self, *, is_folded: bool, more: int) -> None:
+        """Be drawn or not; ``more``: how many others are not, which is written below this one."""
+        self._is_folded = is_folded
+        if more != self._more_count:
+            self._more_count = more
+            if self.node.visible:
+                self._on_visible_change()
+
+    def take_place(self) -> None:
+        """Take its place on the canvas: none while it is not drawn; napari counts a size and a gap for each."""
+        self.more.visible = self.node.visible and self._more_count > 0
         if not self.node.visible:
             self.x_size, self.y_size = (-gap for gap in self.viewer.canvas.overlay_tiling.padding)
             self._on_position_change()
+            return
+        before, self._size = self._size, (self.x_size, self.y_size)
+        if self._more_count:
+            self.more.text, self.more.color = f"+{self._more_count} more", self._get_fgcolor()
+            self.more.pos = (0, self.y_size + _MORE[1] / 2)
+            self.x_size, self.y_size = max(self.x_size, _MORE[0]), self.y_size + _MORE[1]
+        self._on_position_change()
+        if before != self._size:
+            self.refresh_all()
 
-    def _on_position_change(self, *_: Any) -> None:
-        """Let all legends stand in a row, or below each other where that is wider than the canvas."""
-        tiling, (_, width) = self.viewer.canvas.overlay_tiling, self.viewer.canvas.size
-        row = sum(across for across, _ in _sizes_on(self.viewer))
-        wanted = "horizontal" if row + _ROOM_BESIDE <= width else "vertical"
-        if tiling.top_right != wanted:
-            tiling.top_right = wanted
-        super()._on_position_change()  # type: ignore[misc] # of napari's overlay, as below
+    def _on_resized(self, *_: Any) -> None:
+        self.refresh_all()
+        self._on_position_change()
 
     def _on_box_change(self, *_: Any) -> None:
         if self.x_size >= 0:  # it has a place
@@ -162,7 +200,7 @@ class SharedLegend:
         layers = self.viewer.layers
         changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
         others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
-        resized = (self.viewer.canvas.events.size, self._on_position_change)
+        resized = (self.viewer.canvas.events.size, self._on_resized)
         return [*changed, resized, *((event, self.refresh_all) for event in others)]
 
     def _follow_layers(self, *_: Any) -> None:
@@ -183,7 +221,7 @@ def legends_corner(viewer: Any) -> tuple[float, float]:
     if not sizes or viewer.canvas.grid.enabled:
         return 0.0, 0.0
     widths, heights = zip(*sizes, strict=True)
-    is_row = viewer.canvas.overlay_tiling.top_right == "horizontal"
+    is_row = str(viewer.canvas.overlay_tiling.top_right) == _ROW
     gap_x, gap_y = viewer.canvas.overlay_tiling.padding
     width, height = (sum(widths), max(heights)) if is_row else (max(widths), sum(heights))
     return width + gap_x, height + gap_y
@@ -194,6 +232,34 @@ def _sizes_on(viewer: Any) -> list[tuple[float, float]]:
     gap_x, gap_y = viewer.canvas.overlay_tiling.padding
     drawn = [one for one in SharedLegend._every if one.viewer is viewer and one.node.visible]
     return [(one.x_size + gap_x, one.y_size + gap_y) for one in drawn]
+
+
+def _fold(viewer: Any, legends: list[SharedLegend]) -> None:
+    """Let as many legends be drawn as a canvas has room for, in a row, or else below each other."""
+    order, active = list(viewer.layers), viewer.layers.selection.active
+    legends.sort(key=lambda one: (one.layer is active, order.index(one.layer)), reverse=True)
+    count, arranged = len(legends), _ROW
+    if not viewer.canvas.grid.enabled:
+        sizes = [one.own_size for one in legends]
+        tried = ((n, _arranged(sizes[:n], viewer, is_all=n == len(sizes))) for n in range(len(sizes), 0, -1))
+        count, arranged = next(((n, way) for n, way in tried if way), (0, _ROW))
+    if viewer.canvas.overlay_tiling.top_right != arranged:
+        viewer.canvas.overlay_tiling.top_right = arranged
+    for number, one in enumerate(legends):
+        one.fold(is_folded=number >= count, more=len(legends) - count if number == 0 else 0)
+
+
+def _arranged(sizes: list[tuple[float, float]], viewer: Any, *, is_all: bool) -> str:
+    """How legends of these sizes stand in the upper right corner of a canvas; nothing where they have no room."""
+    (height, width), (gap_x, gap_y) = viewer.canvas.size, viewer.canvas.overlay_tiling.padding
+    (first, _), *_ = sizes
+    widths, heights = [across + gap_x for across, _ in sizes], [down + gap_y for _, down in sizes]
+    free_x, free_y = width - _ROOM_BESIDE, height - _ROOM_BELOW - gap_y
+    if not is_all:
+        widths[0], free_y = gap_x + max(first, _MORE[0]), free_y - _MORE[1]
+    if sum(widths) <= free_x and max(heights) <= free_y:
+        return _ROW
+    return _COLUMN if max(widths) <= free_x and sum(heights) <= free_y else ""
 
 
 def titled_bar_visuals() -> dict[type[Any], type[Any]]:
@@ -220,10 +286,15 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
     class VispyTitledColorBar(SharedLegend, VispyColorBarOverlay):
         """napari's color bar with a title."""
 
+        usual_size = (110.0, 170.0)
+
         def __init__(self, font_info: Any, **keywords: Any) -> None:
-            self._title = Text("", anchor_x="left", anchor_y="center", font_info=font_info)
+            self._title, self.more = (
+                Text("", anchor_x="left", anchor_y="center", font_info=font_info) for _ in range(2)
+            )
             super().__init__(font_info=font_info, **keywords)
-            self._title.parent = self.node
+            self._title.parent = self.more.parent = self.node
+            self.more.font_size = self.overlay.title_size
             self.node.ticks.ticker = LimitTicker(self.node.ticks)
             for name in ("color_by", "name"):
                 if hasattr(self.layer.events, name):
@@ -247,12 +318,13 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
                 rows = np.linspace(len(codes), 0, self.node._texture_size, endpoint=False)
                 self.node.img.set_data(np.array(codes, np.float32)[np.ceil(rows).astype(int) - 1, None])
 
-        def _should_be_visible(self) -> bool:
+        def asks_for_room(self) -> bool:
             return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
 
         def _on_visible_change(self) -> None:
             super()._on_visible_change()
-            self.give_place()
+            if not self.node.visible:
+                self.take_place()
 
         def _on_ticks_change(self) -> None:
             if not self.node.visible or self.layer.contrast_limits is None:
@@ -269,7 +341,7 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
                 part.transform.translate = (0, self.overlay.font_size / 2 + down)
             self._title.pos = (0, 0.5 * len(lines) * line)
             self.x_size, self.y_size = max(self.x_size, width), self.y_size + down
-            self._on_position_change()
+            self.take_place()
 
     return {TitledColorBarOverlay: VispyTitledColorBar}
 

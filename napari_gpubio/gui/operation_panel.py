@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.layer_sources import layer_of
-from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.records import Operation, input_infos
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.states import stale
 from napari_gpubio.core.operations.volumes import Volume
@@ -137,7 +137,9 @@ class OperationPanel(EnginePanel):
             settings = self.form.own_settings()
         except GpuBioError as error:
             return [str(error)]
-        inputs = [f"{name} is another one" for name in self.form.boxes if not self.form.shows(name, self._made)]
+        infos = input_infos(self.of)
+        others = [name for name in self.form.boxes if not self.form.shows(name, self._made)]
+        inputs = [f"another {infos[name].label.lower()}" for name in others]
         return [*inputs, *stale(self._made.output(), replaced_fields(self._made, settings))]
 
     # -- the script -----------------------------------------------------------------------------------------------

@@ -399,6 +399,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         super()._on_used()
         self.stale_line.compare_soon()
 
+    def _follow_boxes(self) -> None:
+        super()._follow_boxes()
+        for box in self.findChildren(LayerBox):
+            box.currentIndexChanged.connect(self.stale_line.compare_soon)
+
     def _draft_to_compare(self) -> Callable[[], Operation] | None:
         if self.running:
             return None

@@ -7,8 +7,8 @@ from contextlib import suppress
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.operations.differences import difference_in_words
 from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.states import stale
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.forms import WrappedLabel
@@ -95,5 +95,4 @@ class StaleLine(WrappedLabel):
 
 def _differences(made_with: MakeOperation, draft: MakeOperation) -> list[str]:
     """Why a result is not what the inputs would make now; [] if it is."""
-    made, now = made_with(), draft()
-    return stale(made.output(), now) if type(made) is type(now) else [made.title]
+    return difference_in_words(made_with(), draft())

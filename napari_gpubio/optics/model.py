@@ -78,6 +78,11 @@ class Medium(Settings):
             raise InvalidInput(f"label {self.label}{self.name and f' ({self.name})'}: {error}") from error
 
     @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or f"label {self.label}"
+
+    @property
     def musp_per_mm(self) -> float:
         """Reduced scattering coefficient mu_s' = mu_s (1 - g), 1/mm."""
         return self.mus_per_mm * (1.0 - self.g)

@@ -68,7 +68,7 @@ def test_the_letters_follow_the_view_and_come_once(viewer):
     assert show_letters(viewer)
     overlay = viewer.canvas.overlays[OVERLAY]
     (visual,) = viewer.window._qt_viewer.canvas._viewer_overlay_to_visual[overlay]
-    text = visual.node._subvisuals[0]
+    text = visual._text
     set_view(viewer, "neurological")
     assert list(text.text) == list("APLR")
     set_view(viewer, "radiological")

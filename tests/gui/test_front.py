@@ -267,7 +267,7 @@ def test_a_result_says_what_has_changed_since_until_it_is_run_again(qtbot, viewe
     panel.total = 7
     panel._wheel.used.emit()
     qtbot.waitUntil(lambda: not panel.stale_line.isHidden())
-    assert panel.stale_line.text() == "Made with other inputs: radius_mm: 4.0 -> 7.0"
+    assert panel.stale_line.text() == "Made with other inputs: Radius 4 instead of 7 mm"
     panel.show_status("anything else")
     assert not panel.stale_line.isHidden()
     run_and_use()

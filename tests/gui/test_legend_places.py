@@ -99,6 +99,38 @@ def test_nothing_lies_over_anything_else(shown, size):
 
 
 @pytest.mark.display
+def test_legends_that_a_canvas_has_no_room_for_are_counted_below_that_of_the_active_layer(shown, qtbot):
+    model, view = shown(WIDE)
+    lines = [model.add_layer(cross(name=f"{low}", color_by="place", contrast_limits=(0, low))) for low in range(1, 7)]
+    wide = check(model, view, WIDE)
+    assert sum("TitledColorBar" in name for name in wide) == 7
+    view.resize(*NARROW)
+    model.layers.selection.active = lines[2]
+    qtbot.waitUntil(lambda: 0 < len(few(model, view)) < 7)
+    found = few(model, view)
+    assert any(name.startswith("3:") for name in found)
+    (more,) = [visual.more.text for visual in visuals(view) if visual.more.visible]
+    assert more == f"+{7 - len(found)} more"
+    check(model, view, NARROW)
+    view.resize(*WIDE)
+    qtbot.waitUntil(lambda: len(few(model, view)) == 7)
+    assert not any(visual.more.visible for visual in visuals(view))
+
+
+def few(model, view):
+    return [name for name in rectangles(model, view) if "TitledColorBar" in name]
+
+
+def visuals(view):
+    return [
+        visual
+        for own in view.canvas._layer_overlay_to_visual.values()
+        for visual in own.values()
+        if hasattr(visual, "more")
+    ]
+
+
+@pytest.mark.display
 def test_letters_stand_in_the_middle_where_there_is_room(shown):
     model, view = shown(WIDE)
     found = rectangles(model, view)

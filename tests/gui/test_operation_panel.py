@@ -144,7 +144,7 @@ def test_what_is_painted_on_is_another_input(viewer, panel, qtbot):
     first = panel.operation()
     viewer.dims.set_current_step(0, 0)
     labels.data_setitem((np.array([0]), np.array([0]), np.array([0])), 0)
-    assert panel.why_stale() == ["mask is another one"]
+    assert panel.why_stale() == ["another mask"]
     run(qtbot, panel)
     assert panel.operation().mask != first.mask
     assert kept(panel)[0, 0, 0] == 0
@@ -161,14 +161,14 @@ def test_why_a_result_is_not_what_the_form_says(viewer, panel, qtbot):
     assert panel.stale_label.isHidden()
     run(qtbot, panel)
     use(panel, fill=3.0)
-    assert panel.why_stale() == ["fill: 0.0 -> 3.0"]
-    assert "fill: 0.0 -> 3.0" in panel.stale_label.text()
+    assert panel.why_stale() == ["Fill 0 instead of 3"]
+    assert "Fill 0 instead of 3" in panel.stale_label.text()
     use(panel, fill=0.0, level="share")
-    assert panel.why_stale() == ["level: absolute -> share"]
+    assert panel.why_stale() == ["Level absolute instead of share"]
     use(panel, level="absolute")
     assert panel.stale_label.isHidden()
     panel.form.boxes["image"].choose(second)
-    assert panel.why_stale() == ["image is another one"]
+    assert panel.why_stale() == ["another image"]
 
 
 def test_undo_and_redo_run_nothing_again(viewer, panel, qtbot):
@@ -203,7 +203,7 @@ def test_settings_edited_during_a_run_do_not_touch_it(viewer, panel, qtbot, monk
     run(qtbot, panel)
     np.testing.assert_array_equal(kept(panel), np.where(VALUES >= 0.25, VALUES, 0))
     assert panel.operation().level == Absolute(value=0.25)
-    assert panel.why_stale() == ["level.value: 0.25 -> 0.75"]
+    assert panel.why_stale() == ["Value 0.25 instead of 0.75"]
 
 
 # -- script, session, verb --------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ and whether a picture is what a panel says. Here is what these share; the operat
 
 from napari_gpubio.core.files import file_checksum
 from napari_gpubio.core.operations.arrays import array_checksum
+from napari_gpubio.core.operations.differences import difference
 from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
-from napari_gpubio.core.operations.graphs import ancestry, difference, files_of
+from napari_gpubio.core.operations.graphs import ancestry, files_of
 from napari_gpubio.core.operations.held_layers import HeldLayer
 from napari_gpubio.core.operations.kinds import Conversion, Kind, digest, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Summary, file, given, verbs

@@ -1,10 +1,10 @@
-"""Operations together: all that one needs, and its files; what differs between two; one in the place of another."""
+"""Operations together: all that one needs, and its files; one in the place of another."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from napari_gpubio.core.operations.records import File, Held, Left, Operation, Output
+from napari_gpubio.core.operations.records import File, Held, Left, Operation
 from napari_gpubio.core.settings import Settings, record_fields
 
 S = TypeVar("S", bound=Settings)
@@ -24,25 +24,6 @@ def ancestry(*operations: Operation) -> list[Operation]:
             waiting.append((one, True))
             waiting += [(ref.of, False) for _, ref in reversed([*one.inputs()])]
     return list(found.values())
-
-
-def difference(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where two records differ: the path of the field, and both values; nothing if they are equal."""
-    waiting = [("", old, new)]
-    while waiting:
-        path, old, new = waiting.pop()
-        if old == new:
-            continue
-        if isinstance(old, Output) and isinstance(new, Output) and old.name == new.name:
-            waiting.append((path, old.of, new.of))
-        elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
-            waiting += [(f"{path}[{n}]", *both) for n, both in reversed([*enumerate(zip(old, new, strict=True))])]
-        elif type(old) is type(new) and isinstance(old, Settings):
-            names = [f.name for f in record_fields(old) if f.compare]
-            dot = f"{path}." if path else ""
-            waiting += [(f"{dot}{name}", getattr(old, name), getattr(new, name)) for name in reversed(names)]
-        else:
-            yield path, old, new
 
 
 def changed_fields(record: Any) -> list[dataclasses.Field[Any]]:

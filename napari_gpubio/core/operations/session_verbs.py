@@ -9,8 +9,9 @@ from typing import Any
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
+from napari_gpubio.core.operations.differences import difference
 from napari_gpubio.core.operations.files import read_record
-from napari_gpubio.core.operations.graphs import ancestry, changed_fields, difference
+from napari_gpubio.core.operations.graphs import ancestry, changed_fields
 from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import run, write_value

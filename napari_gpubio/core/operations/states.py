@@ -5,14 +5,11 @@ from typing import Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.core.operations.graphs import difference
+from napari_gpubio.core.operations.differences import difference_in_words
 from napari_gpubio.core.operations.kinds import digest
-from napari_gpubio.core.operations.records import Held, Operation, Output
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE, Store
-from napari_gpubio.core.settings import Settings, kind_of
-
-_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -73,19 +70,5 @@ def show(output: Operation | Output[Any], name: str, *, device: str | Device = "
 
 
 def stale(shown: Output[Any], draft: Operation) -> list[str]:
-    """Why a result is not what the draft of its panel would make now, such as ``step_mm: 0.5 -> 0.25``; [] if it is."""
-    if type(shown.of) is not type(draft):
-        return []
-    return [_change(path, old, new) for path, old, new in difference(shown.of, draft)]
-
-
-def _change(path: str, old: Any, new: Any) -> str:
-    if isinstance(old, Held) and isinstance(new, Held):
-        return f"{path}: other values"
-    return f"{path}: {_text(old)} -> {_text(new)}"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Output):
-        return value.of.title
-    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN_CHARACTERS]
+    """Why a result is not what the draft of its panel would make now: ``Step 0.5 instead of 0.25 mm``; [] if it is."""
+    return difference_in_words(shown.of, draft) if type(shown.of) is type(draft) else []

@@ -217,7 +217,7 @@ class OpenVolume(OpenDescribed, verb="open-volume", makes={"volume": Volume}):
 class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
     """A volume that no file holds, such as painted labels or an array from Python."""
 
-    array: Held = part("Array", "The values.")
+    array: Held = part("Voxels", "Their values.")
     affine: tuple[Row, Row, Row, Row] = part("Affine", "Voxel to world, row by row.", unit="mm")
     name: str = param("volume", "Name", "As people know it.", compare=False)
     quantity: tuple[str, str, str] = part(

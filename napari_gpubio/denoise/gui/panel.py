@@ -136,6 +136,7 @@ class DenoisePanel(EnginePanel):
 
     def _on_preview(self, *_: Any) -> None:
         if not self.running:
+            self.image_box.layer_box.settle()
             self.preview.start()
 
     def _on_live(self, live: bool) -> None:

@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried_as, volume_layer
+from napari_gpubio.core.napari_io import FOLLOWS, IN_MM, KEY, LayerData, carried_as, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import slice_steps_mm
-from napari_gpubio.diffusion.fods.glyphs import Mesh
+from napari_gpubio.diffusion.fods.glyphs import Mesh, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
 from napari_gpubio.diffusion.fods.response import TISSUE_NAMES
 
@@ -82,9 +83,22 @@ def fixel_layer(fixels: FixelField, study: str) -> LayerData:
     return _gray_layer(fixels, largest, f"{study} fixels", about)
 
 
-def layers_of_fods(fods: FodField, output: Output[Any], name: str, part: str = "") -> list[LayerData]:
-    """Return the layer of FODs that are a result, or of the density of another tissue; see `Kind.shows`."""
-    layer = _density_layer(fods, part, name) if part else fod_layer(fods, name)
+def layers_of_fods(fods: FodField, output: Output[Any], name: str, part: Any = "") -> list[LayerData]:
+    """Return a picture of FODs that are a result; see `Kind.shows`.
+
+    Parameters
+    ----------
+    fods, output, name
+        The FODs, what made them, and the name of the layer.
+    part
+        Another tissue, whose density is meant, or which glyphs: those of a slice across a world axis, with its position
+        (mm), their size (voxels), whether all have it, and whether they are flat:
+        ``("glyphs", axis, position_mm, size, same, flat)``.
+    """
+    if isinstance(part, tuple):
+        layer = glyphs_of(fods, part)
+    else:
+        layer = _density_layer(fods, part, name) if part else fod_layer(fods, name)
     layer[1]["metadata"][KEY][RECORD] = record_of_output(output)
     return [(layer[0], {**layer[1], "visible": True}, layer[2])]
 
@@ -96,8 +110,20 @@ def layers_of_fixels(fixels: FixelField, output: Output[Any], name: str) -> list
     return [layer]
 
 
-def glyph_layer(fods: FodField, mesh: Mesh) -> LayerData:
-    """Return the surface layer of glyphs that `napari_gpubio.diffusion.fods.glyphs.fod_glyphs` made."""
+def glyphs_of(fods: FodField, part: tuple[Any, ...]) -> LayerData:
+    """Return the layer of the glyphs of a slice, as `layers_of_fods` names them; InvalidInput if no FOD is there."""
+    match part:
+        case (_, 0 | 1 | 2 as axis, float(position), float(size), bool(same), bool(flat)) if size > 0:
+            plane = SlicePlane(axis=axis, position_mm=position)
+        case _:
+            raise InvalidInput(f"the glyphs are {str(part)[:60]}, which are none; save them again")
+    voxels, step = voxels_in_slice(fods, plane)
+    mesh = fod_glyphs(fods, voxels, plane=plane if flat else None, size=size * step, same=same)
+    return glyph_layer(fods, mesh, part)
+
+
+def glyph_layer(fods: FodField, mesh: Mesh, part: tuple[Any, ...]) -> LayerData:
+    """Return the surface layer of glyphs that `fod_glyphs` made; ``part``: which, as of `layers_of_fods`."""
     data, colors = glyph_data(fods, mesh)
     keywords = {
         "name": "FOD glyphs",
@@ -106,7 +132,7 @@ def glyph_layer(fods: FodField, mesh: Mesh) -> LayerData:
         **IN_MM,
         "shading": "none",
         "blending": "translucent_no_depth",
-        "metadata": {KEY: {"glyphs_of": fods}},
+        "metadata": {KEY: {"glyphs_of": fods, PART: part, FOLLOWS: True}},
     }
     return data, keywords, "surface"
 

@@ -7,7 +7,7 @@ from napari.layers import Surface
 from qtpy.QtCore import QObject
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.diffusion.model import TensorField
@@ -53,7 +53,6 @@ class Ellipsoids(QObject, Follower):
         data, keywords, _ = ellipsoids_of(field, part, across=self._across)
         while (layer := self.layer) is not None:
             self._viewer.layers.remove(layer.name)
-        keywords["metadata"][KEY][FOLLOWS] = True
         self._viewer.add_surface(data, **keywords)
         self._is_outside = False
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Labels
+from napari.layers import Labels
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.napari_io import LayerData, carried, grid_of, volume_of
+from napari_gpubio.core.napari_io import LayerData, carried, carried_as, grid_of, volume_of
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.layer_sources import finder_of, record_of
 from napari_gpubio.core.operations.records import Operation, Output, file
@@ -151,11 +151,10 @@ def path_of(layer: Any) -> Path | None:
 
 def finder(layer: Any) -> Callable[[], Output[Any]] | None:
     """Read a layer of scan, tensors, FODs or fixels; see `core.operations.layer_sources.register_finder`."""
-    if not isinstance(layer, Image):  # ellipsoids
-        return None
     if (record := record_of(layer)) is not None:
         return lambda: record
     value = scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)
+    value = value or carried_as(layer, "glyphs_of", FodField)
     return None if value is None else partial(output_of, value)
 
 
@@ -244,5 +243,4 @@ def output_of_layer(layer: Any) -> Output[Any] | None:
     """
     if (find := finder_of(layer)) is not None:
         return None if record_of(layer) is None and scan_of(layer) is not None else find()
-    field = field_of(layer)  # which ellipsoids carry
-    return record_of(layer) or (None if field is None else output_of(field))
+    return record_of(layer)

@@ -140,17 +140,18 @@ class MethodForms(QObject):
         self.directions.set_value(tracking.directions(directions))
 
     def offer(self, source: Trackable | None) -> None:
-        """List the methods of what is tracked in; in tensors the step follows the voxels."""
+        """List the methods of what is tracked in; in tensors the step follows the voxels. Nobody has edited these."""
         what = "FODs" if isinstance(source, FodField) else "fixels" if isinstance(source, FixelField) else "tensors"
-        if what != self.tracking.offered:
-            self.tracking.offer(what)
-            self._edge = 0.0
-        if source is not None and what == "tensors":
-            edge = float(voxel_sizes_mm(source.affine).min())
-            if edge != self._edge:  # another grid; on the same one the user's own step stays
-                self._edge = edge
-                self.tracking.widget("step_mm").value = max(round(_TENSOR_STEP_VOXELS * edge, 2), 0.01)
-        self._follow_method()
+        with QSignalBlocker(self):
+            if what != self.tracking.offered:
+                self.tracking.offer(what)
+                self._edge = 0.0
+            if source is not None and what == "tensors":
+                edge = float(voxel_sizes_mm(source.affine).min())
+                if edge != self._edge:  # another grid; on the same one the user's own step stays
+                    self._edge = edge
+                    self.tracking.widget("step_mm").value = max(round(_TENSOR_STEP_VOXELS * edge, 2), 0.01)
+            self._follow_method()
 
     def _on_change(self) -> None:
         with contextlib.suppress(InvalidInput):  # what the form holds may be no settings; a run says why

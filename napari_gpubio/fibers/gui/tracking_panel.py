@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QSizePolicy
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, volume_layer, volume_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.space import world_to_viewer
@@ -82,7 +83,7 @@ RETRACK_MS = 300
 class TrackingPanel(EnginePanel):
     """Track fibers from clicked seeds."""
 
-    marks_stale = False  # each bundle says what it was traced with
+    marks_stale = False  # each bundle says so of itself
     warms = ("diffusion", "fibers", "gui")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
@@ -155,6 +156,8 @@ class TrackingPanel(EnginePanel):
                 (controller.fibers_chosen, results.describe_layer),
                 (results.layer_described, self._show_settings),
                 (results.layer_described, self._show_launch),
+                (results.layer_described, self._mark_stale),
+                (self.run_finished, self._mark_stale),
                 (self.seed_box.region_box.changed, self._show_launch),
                 (self.device_changed, self._show_launch),
                 (self.seed_box.whole_brain.clicked, self.seed_whole_brain),
@@ -200,6 +203,7 @@ class TrackingPanel(EnginePanel):
     def _on_source(self, *_: Any) -> None:
         self.methods.offer(self.source)
         self.controller.refresh()
+        self._show_settings()
         self._show_launch()
 
     def _on_settings(self) -> None:
@@ -250,6 +254,12 @@ class TrackingPanel(EnginePanel):
         """Say what the chosen method is for."""
         with suppress(InvalidInput):  # a run says why the form holds no method
             self.fod_offer.show_use(self.settings_form.value())
+
+    def _mark_stale(self) -> None:
+        """Say where the current bundle was made with other inputs; of fibers of a file there is nothing to say."""
+        layer = self.results.layer
+        made = None if layer is None or key_of(layer) != self._key() else record_of(layer)
+        self.stale_line.show_of(None if made is None else lambda: made.of)
 
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""

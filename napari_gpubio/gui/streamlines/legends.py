@@ -122,10 +122,14 @@ def _visuals() -> dict[type[Any], type[Any]]:
     class VispyDirectionSphere(SharedLegend, LayerOverlayMixin, VispyCanvasOverlay):
         """Draws the sphere, turned as the view is, and the letters of the body's sides around it."""
 
+        usual_size = (_SIDE, _SIDE)
+
         def __init__(self, font_info: Any, **keywords: Any) -> None:
             self._image = Image(np.zeros((2, 2, 4), np.uint8))
             self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info)
+            self.more = Text("", anchor_x="left", anchor_y="center", font_info=font_info)
             super().__init__(node=Compound([self._image, self._text]), font_info=font_info, **keywords)
+            self.more.parent, self.more.font_size = self.node, self.overlay.font_size
             for event in self._view_events():
                 event.connect(self._on_view_change)
             self.share()
@@ -141,7 +145,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
             dims, camera, canvas = self.viewer.dims.events, camera_of(self.viewer).events, self.viewer.canvas.events
             return [dims.order, dims.ndisplay, dims.ndim, camera.orientation, camera.angles, canvas.background_color]
 
-        def _should_be_visible(self) -> bool:
+        def asks_for_room(self) -> bool:
             return self.is_wanted() and self.is_chosen() and canvas_axes(self.viewer) is not None
 
         def _on_view_change(self, *_: Any) -> None:
@@ -150,7 +154,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
         def _on_visible_change(self) -> None:
             self.x_size = self.y_size = _SIDE
             super()._on_visible_change()
-            self.give_place()
+            self.take_place()
             axes = canvas_axes(self.viewer)
             if axes is not None and self.node.visible:
                 self._draw(axes)

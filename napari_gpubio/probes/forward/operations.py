@@ -105,6 +105,11 @@ class MediaAt(Settings):
     wavelength_nm: float = part("Wavelength", "Where they are known.", unit="nm")
     media: tuple[Medium, ...] = part("Optical properties", "Those of each label.")
 
+    @property
+    def title(self) -> str:
+        """What people call them."""
+        return f"media at {self.wavelength_nm:g} nm"
+
 
 def _media(rows: list[list[str]]) -> tuple[MediaAt, ...]:
     try:

@@ -13,12 +13,15 @@ from napari_gpubio.core.operations import (
     Volume,
     ancestry,
     difference,
-    stale,
 )
+from napari_gpubio.core.operations.differences import difference_in_words
 from napari_gpubio.core.operations.graphs import changed_fields
-from napari_gpubio.core.operations.records import File, Held, Operation, given
-from napari_gpubio.core.parameters import param
-from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.operations.records import File, Held, Operation, given, input_infos, verbs
+from napari_gpubio.core.parameters import param, param_info
+from napari_gpubio.core.settings import Settings, part, part_info
+from napari_gpubio.light.operations import HeldDomain, Simulate
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Pencil
 from tests.core.operations.toys import Join, Plain, Smooth, Straight, Trace, Uphill, Weighted
 
 CHECKSUM = "sha256:" + 64 * "0"
@@ -134,9 +137,68 @@ def test_differences_are_named_by_their_paths(image, trace):
         "method.neighbors": (Plain(), Weighted(power=2.0)),
     }
     assert [*difference(trace, trace)] == []
-    assert stale(trace.output(), other)[0] == "field.radius: 1 -> 2"
     joined = Join(paths=(trace, trace)), Join(paths=(trace, other))
     assert [path for path, _, _ in difference(*joined)][:1] == ["paths[1].field.radius"]
+
+
+def named_image(values, name="head"):
+    return HeldVolume.of(Volume(array=np.full((2, 2, 2), values), affine=np.eye(4), name=name), Store())
+
+
+def tissue(*media, at=(0, 0, 0)):
+    labels = Held(CHECKSUM)
+    return Simulate(tissue=HeldDomain(labels=labels, affine=np.eye(4), media=media), sources=(Pencil(position_mm=at),))
+
+
+HEAD, SKULL, VEIN = named_image(1.0), Medium(label=1, name="skull", mua_per_mm=0.02), Medium(label=2, g=0.9)
+SMOOTH, TRACE = Smooth(image=HEAD), Trace(field=HEAD)
+OTHER_SKULL = dataclasses.replace(SKULL, mua_per_mm=0.015)
+
+
+@pytest.mark.parametrize(
+    ("made", "now", "words"),
+    [
+        (SMOOTH, Smooth(image=HEAD), []),
+        (SMOOTH, Smooth(image=HEAD, radius=2, wraps=True), ["Radius 1 instead of 2 voxels", "Wraps off instead of on"]),
+        (SMOOTH, Smooth(image=named_image(2.0)), ["Voxels of image: other values"]),
+        (SMOOTH, Smooth(image=named_image(2.0, "T1")), ["Image 'head' instead of 'T1'"]),
+        (SMOOTH, Smooth(image=HEAD, mask=HEAD), ["Mask none instead of 'head'"]),
+        (TRACE, Trace(field=HEAD, start_mm=(1, 2.5, 0)), ["Start (0, 0, 0) instead of (1, 2.5, 0) mm"]),
+        (TRACE, Trace(field=HEAD, method=Straight(step_mm=0.500001)), ["Step 0.5 instead of 0.500001 mm"]),
+        (TRACE, Trace(field=HEAD, method=Uphill()), ["Method straight instead of uphill"]),
+        (
+            Trace(field=HEAD, method=Uphill()),
+            Trace(field=HEAD, method=Uphill(limit=2.0)),
+            ["Limit auto instead of 2"],
+        ),
+        (TRACE, Trace(field=SMOOTH), ["Field head instead of toy-smooth"]),
+        (SMOOTH, TRACE, ["toy-smooth instead of toy-trace"]),
+        (Join(paths=(TRACE, Trace(field=HEAD, seed=2))), Join(paths=(TRACE,)), ["Paths: with head"]),
+        (
+            Join(paths=(TRACE, TRACE)),
+            Join(paths=(TRACE, Trace(field=HEAD, count=6))),
+            ["Steps of head (2) 5 instead of 6"],
+        ),
+        (tissue(SKULL, VEIN), tissue(OTHER_SKULL, VEIN), ["µa of skull 0.02 instead of 0.015 /mm"]),
+        (tissue(SKULL), tissue(SKULL, at=(0, 0, 5)), ["Position of pencil (0, 0, 0) instead of (0, 0, 5) mm"]),
+        (tissue(SKULL, VEIN), tissue(SKULL), ["Optical properties of tissue: with label 2"]),
+    ],
+)
+def test_differences_are_told_in_the_words_of_forms(made, now, words):
+    assert difference_in_words(made, now) == words
+
+
+def test_all_that_can_differ_has_a_label():
+    verbs()
+    waiting, without = [Settings], set()
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("napari_gpubio.") and dataclasses.is_dataclass(cls):
+            known = input_infos(cls) if issubclass(cls, Operation) else {}
+            fields = [field for field in dataclasses.fields(cls) if field.compare and field.name not in known]
+            without |= {(cls.__name__, f.name) for f in fields if param_info(f) is None and part_info(f) is None}
+    assert without <= {(name, "pattern") for name in ("EmittingVolume", "Pattern", "Patterned")}  # held by records
 
 
 def test_what_is_needed_comes_once_and_first(image, trace):

@@ -327,7 +327,7 @@ def without(state, name):
 
 def test_a_layer_is_stale_if_its_draft_has_changed(folder):
     state = some_state(folder, Store())
-    assert stale(state.shown[1].output, dict(state.drafts)["toy-smooth"]) == ["radius: 1 -> 3"]
+    assert stale(state.shown[1].output, dict(state.drafts)["toy-smooth"]) == ["Radius 1 instead of 3 voxels"]
     assert stale(state.shown[2].output, dict(state.drafts)["toy-smooth"]) == []
 
 

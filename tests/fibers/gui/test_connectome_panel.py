@@ -125,7 +125,7 @@ def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot
     whole = counted.matrix()
     set_filter(layer, RangeFilter("length_mm", high=80.0))
     wait_until(qtbot, lambda: not counted.stale_line.is_busy)
-    assert "Made with other inputs: fibers" in counted.stale_line.text()
+    assert "Made with other inputs: Fibers" in counted.stale_line.text()
     assert not counted.stale_line.isHidden()
     np.testing.assert_array_equal(counted.matrix(), whole)
     press_and_wait(qtbot, counted, counted.run_button)
@@ -156,8 +156,8 @@ def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, coun
     more.set_filter("mine", np.arange(len(more.lines)) < 50)
     other = viewer.add_labels(np.ones((4, 4, 4), int), name="another")
     for box, layer, back, what in (
-        (counted.atlas_box, other, atlas, "atlas"),
-        (counted.fiber_source.box, more, viewer.layers["bundles"], "fibers"),
+        (counted.atlas_box, other, atlas, "Atlas"),
+        (counted.fiber_source.box, more, viewer.layers["bundles"], "Fibers"),
     ):
         for chosen, is_marked in ((layer, True), (back, False)):
             box.choose(chosen)

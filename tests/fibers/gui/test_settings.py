@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QComboBox
 
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.napari_io import map_layer
 from napari_gpubio.gui.views import set_view, view_of
-from tests.fibers.gui.tracking_samples import CALLOSUM, add_maps, assert_same, on_screen
+from tests.dock_widgets import wait_until
+from tests.fibers.gui.tracking_samples import CALLOSUM, add_maps, assert_same, field, on_screen
 
 
 def hidden_rows(form, *names):
@@ -62,6 +65,29 @@ def test_the_step_fits_the_voxels_and_stays_as_the_user_set_it(viewer, user):
     viewer.layers.remove("FA of the study")
     add_maps(viewer)
     assert step.value == pytest.approx(0.3)  # the same tensors
+
+
+def test_fibers_stay_as_they_are_until_they_are_asked_for_anew(viewer, one, qtbot):
+    panel, before = one.panel, one.fibers()
+
+    def says():
+        wait_until(qtbot, lambda: not (panel.stale_line.is_busy or panel.is_busy))
+        return "" if panel.stale_line.isHidden() else panel.stale_line.text()
+
+    assert not says()
+    every_other = (slice(None, None, 2),) * 3
+    coarse = TensorField(
+        tensors=field().tensors[every_other],
+        mask=field().mask[every_other],
+        affine=field().affine @ np.diag([2, 2, 2, 1]),
+    )
+    data, keywords, _ = map_layer(coarse, "FA", "coarse")
+    panel.source_box.choose(viewer.add_image(data, **keywords))
+    assert says() == "Made with other inputs: Step 0.55 instead of 1.1 mm; Tensors: other values"
+    assert one.fibers() is before
+    one.press("Track")
+    assert not says()
+    assert one.fibers() is not before
 
 
 def test_left_and_right(viewer, user):

@@ -169,7 +169,7 @@ def test_a_click_without_quick_runs_marks_the_result(viewer, panel, qtbot):
     assert panel.stale_line.isHidden()
     click(viewer, TOP)
     wait_until(qtbot, lambda: not panel.stale_line.is_busy)
-    assert "source" in panel.stale_line.text()
+    assert "Position of" in panel.stale_line.text()
     assert not panel.stale_line.isHidden()
 
 

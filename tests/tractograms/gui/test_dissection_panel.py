@@ -260,6 +260,18 @@ def test_numbers_of_other_fibers_are_not_shown_as_those_of_the_chosen_ones(viewe
     assert not panel.results.table.rows
 
 
+def test_other_fibers_stay_whole_until_they_are_asked_for(viewer, panel, settle):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    other = tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name="other")
+    panel.fibers_box.choose(other)
+    assert panel.run_button.text() in panel.message
+    assert not panel.is_busy
+    panel.run()
+    settle()
+    assert not other.shown.all()
+
+
 def test_the_fibers_that_the_user_turned_to_are_suggested(viewer, qtbot):
     newer, older = (tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name=one) for one in "ab")
     viewer.layers.selection.active = older

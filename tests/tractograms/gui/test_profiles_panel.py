@@ -107,9 +107,12 @@ def test_both_follow_filters_and_dissections_and_nothing_else_until_measured_aga
     assert f"of {len(layer.lines)} fibers of “{CALLOSUM}” are shown and counted" in measured.results.findings
     viewer.layers[CINGULUM].visible = False
     viewer.layers.move(0, len(viewer.layers))
+    data, keywords, _ = map_layer(field, "MD", "phantom")
+    measured.image_box.choose(viewer.add_image(data, **keywords))
     qtbot.wait(400)
     assert not measured.running
     assert set(measured.plot.curves) == {CALLOSUM, CINGULUM}
+    qtbot.waitUntil(lambda: "Image" in measured.stale_line.text())
     press_and_wait(qtbot, measured, measured.run_button)
     assert set(measured.plot.curves) == {CALLOSUM}
 

@@ -6,7 +6,8 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world
 from napari_gpubio.diffusion.fods.glyphs import Mesh, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.diffusion.fods.model import FodField
@@ -83,11 +84,13 @@ class SliceGlyphs(QObject, Follower):
         self._drawn_corners = low, high
         flat = self._viewer.dims.ndisplay == 2
 
-        def draw() -> tuple[FodField, Mesh | None]:
+        part = ("glyphs", plane.axis, plane.position_mm, size, same, flat)
+
+        def draw() -> tuple[FodField, Mesh | None, tuple[Any, ...]]:
             voxels, step = voxels_in_slice(fods, plane, low, high)
             if not len(voxels):
-                return fods, None
-            return fods, fod_glyphs(fods, voxels, plane=plane if flat else None, size=size * step, same=same)
+                return fods, None, part
+            return fods, fod_glyphs(fods, voxels, plane=plane if flat else None, size=size * step, same=same), part
 
         self._job.submit(one_step("drawing glyphs", draw))
 
@@ -121,8 +124,9 @@ class SliceGlyphs(QObject, Follower):
         if outcome.result is None:
             self.error_occurred.emit(outcome.error)
             return
-        fods: FodField = outcome.result[0]
-        mesh = outcome.result[1]
+        fods: FodField
+        mesh: Mesh | None
+        fods, mesh, part = outcome.result
         if fods is not self._fods:
             return
         if self._has_moved():  # napari tells the new corners with its next frame only
@@ -134,11 +138,11 @@ class SliceGlyphs(QObject, Follower):
             self.nothing_drawn.emit()
             return
         try:
-            self._put(layer, fods, mesh)
+            self._put(layer, fods, mesh, part)
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
 
-    def _put(self, layer: Any | None, fods: FodField, mesh: Mesh) -> None:
+    def _put(self, layer: Any | None, fods: FodField, mesh: Mesh, part: tuple[Any, ...]) -> None:
         """Show a mesh in the layer, or in a new one; another layer stays active."""
         if layer is not None and carried(layer, "glyphs_of") is fods:
             (vertices, faces), colors = glyph_data(fods, mesh)
@@ -146,12 +150,12 @@ class SliceGlyphs(QObject, Follower):
             layer.vertex_colors = None  # of another number of vertices
             layer.data = (vertices, faces)
             layer.vertex_colors = colors
+            layer.metadata[KEY][PART] = part
             layer.visible = True
             return
         if layer is not None:
             self._viewer.layers.remove(layer.name)
-        data, keywords, _ = glyph_layer(fods, mesh)
-        keywords["metadata"][KEY][FOLLOWS] = True
+        data, keywords, _ = glyph_layer(fods, mesh, part)
         active = self._viewer.layers.selection.active
         self._viewer.add_surface(data, **keywords)
         if active is not None and active in self._viewer.layers:

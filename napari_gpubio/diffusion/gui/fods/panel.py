@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.states import Shown
@@ -69,6 +70,7 @@ class FodPanel(ScanPanel):
         self.glyphs.nothing_drawn.connect(lambda: self.show_note("There are no FODs in this part of the slice."))
         for part in (self.fod_box, self.view_box, self.glyphs):
             self.own(part)
+        self._take_size()
         self._show_glyphs()
 
     def _fill(self) -> None:
@@ -155,6 +157,14 @@ class FodPanel(ScanPanel):
     def is_busy(self) -> bool:
         """Whether anything runs or is about to."""
         return self.running or self.glyphs.is_busy
+
+    def _take_size(self) -> None:
+        """Go on with the size of glyphs that are there, such as those of a session."""
+        part = carried(self.glyphs.layer, PART) if self.glyphs.layer is not None else None
+        if part is not None:
+            *_, size, same, _ = part
+            self.size_box.setValue(size)
+            self.same_size.setChecked(same)
 
     def _show_glyphs(self, *_: Any) -> None:
         shown = self.fods if self.shows_glyphs.isChecked() else None

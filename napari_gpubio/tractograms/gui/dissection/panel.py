@@ -250,8 +250,8 @@ class DissectionPanel(EnginePanel):
         if self._result is not None and self._result.layer != self.fibers_box.layer:
             self._result = None  # of other fibers
             self.results.clear()
-        if self.rules.rows:
-            self._on_rules()
+        if self.rules.rows and self.fibers_box.layer is not None:
+            self.show_note(f"Press {self.run_button.text()}, and the rules choose among these fibers, too.")
 
     def _on_rules(self) -> None:
         self.show_input_notes()

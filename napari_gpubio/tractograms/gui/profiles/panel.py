@@ -130,7 +130,6 @@ class ProfilesPanel(EnginePanel):
         connect_all(
             (
                 (self.form.changed, self._on_change),
-                (self.image_box.currentIndexChanged, self._on_change),
                 (self.results.files.status_changed, self.show_status),
                 (self.results.files.error_occurred, self.show_error),
             )
