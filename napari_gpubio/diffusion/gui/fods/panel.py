@@ -46,6 +46,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -262,13 +263,17 @@ class FodPanel(ScanPanel):
 
         return steps()
 
-    def show_result(self, result: Deconvolved | None) -> None:
+    def show_result(self, result: Deconvolved | None) -> Pieces:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
         if result is None:
             self.show_note(_STOPPED)
             return
         layers = [with_record(one, result.fods) for one in fod_layers(result.fods, result.study)]
-        layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
+        added = []
+        for data, keywords, _ in layers:
+            added.append(self.viewer.add_image(data, **keywords))
+            yield
+        layer = added[0]
         self.viewer.layers.selection.active = layer
         self.hide_signal(result.scan)
         self.fod_box.choose(layer)
