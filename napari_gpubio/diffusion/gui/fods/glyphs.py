@@ -1,5 +1,6 @@
 """Glyphs of FODs that follow the slice and the part of it that is on screen."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -141,12 +142,13 @@ class SliceGlyphs(QObject, Follower):
     def _put(self, layer: Any | None, fods: FodField, mesh: Mesh) -> None:
         """Show a mesh in the layer, or in a new one; another layer stays active."""
         if layer is not None and carried(layer, "glyphs_of") is fods:
-            (vertices, faces), colors = glyph_data(fods, mesh)
-            layer.visible = False  # so that it is sliced and drawn once, not after each of these changes
-            layer.vertex_colors = None  # of another number of vertices
-            layer.data = (vertices, faces)
+            data, colors = glyph_data(fods, mesh)
+            with getattr(layer, "_block_refresh", nullcontext)():  # which another number of vertices would be wrong for
+                layer.vertex_colors = None
+            layer.data = data
             layer.vertex_colors = colors
-            layer.visible = True
+            if not layer.visible:  # to switch it takes napari longer than all of this
+                layer.visible = True
             return
         if layer is not None:
             self._viewer.layers.remove(layer.name)
