@@ -354,8 +354,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _set_running(self, *, running: bool) -> None:
         self.run_button.setText("Stop" if running else self._run_text)
-        self.bar.setRange(0, 0 if running else 1000)
-        self.bar.setValue(0)
+        self.show_fraction(None if running else 0.0)
 
     def forget_refusal(self) -> None:
         """Remove the message of a Run that was refused, since an input has been changed; other messages stay."""
@@ -367,8 +366,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self._job is None:
             return
         spent = self._clock.seconds  # compiling will not go on as long again
-        self.bar.setRange(0, 1000)
-        self.bar.setValue(int(1000 * step.fraction))
+        self.show_fraction(step.fraction)
         left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self.show_progress(f"{step.message} {step.done:,} of {step.total:,}{estimate}")

@@ -204,7 +204,8 @@ def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, q
     add_scan(viewer, scan)
     layers, stop = list(viewer.layers), threading.Event()
     stop.set()
-    panel.show_result(drive(panel.make_steps(stop)))
+    for _ in panel.show_result(drive(panel.make_steps(stop))):
+        pass
     assert "stopped before the deconvolution began" in panel.message
     assert list(viewer.layers) == layers
 
