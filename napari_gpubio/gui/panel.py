@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
@@ -98,7 +98,8 @@ class _ShownBy(RunDisplay):
 
     def show_result(self, result: Any) -> Pieces | None:
         """Show what the generator returned."""
-        return cast("Pieces | None", self._show(result))
+        found = self._show(result)
+        return found if isinstance(found, Generator) else None
 
 
 class EnginePanel(PanelFrame, RunForm, RunDisplay):
