@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
@@ -98,7 +98,8 @@ class _ShownBy(RunDisplay):
 
     def show_result(self, result: Any) -> Pieces | None:
         """Show what the generator returned."""
-        return cast("Pieces | None", self._show(result))
+        found = self._show(result)
+        return found if isinstance(found, Generator) else None
 
 
 class EnginePanel(PanelFrame, RunForm, RunDisplay):
@@ -354,8 +355,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _set_running(self, *, running: bool) -> None:
         self.run_button.setText("Stop" if running else self._run_text)
-        self.bar.setRange(0, 0 if running else 1000)
-        self.bar.setValue(0)
+        self.show_fraction(None if running else 0.0)
 
     def forget_refusal(self) -> None:
         """Remove the message of a Run that was refused, since an input has been changed; other messages stay."""
@@ -367,8 +367,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self._job is None:
             return
         spent = self._clock.seconds  # compiling will not go on as long again
-        self.bar.setRange(0, 1000)
-        self.bar.setValue(int(1000 * step.fraction))
+        self.show_fraction(step.fraction)
         left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self.show_progress(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
