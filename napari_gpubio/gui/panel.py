@@ -211,7 +211,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._refusal = self.message
             return
         self._current_display, self._has_preview = display, False
-        self.stale_line.begin(with_inputs=other is None and self.marks_stale)
+        if other is None:
+            self.stale_line.begin(with_inputs=self.marks_stale)
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
@@ -264,9 +265,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         return self.is_in_front
 
     def run_again(self, *, end_first: bool = True) -> None:
-        """Follow a change with a run; a run that is under way is ended first (or waited for), and not shown.
+        """Follow a change with a run; one of the inputs that is under way is ended first (or waited for), not shown.
 
-        Behind another panel nothing runs; see `may_follow`.
+        What else runs is waited for, and shown. Behind another panel nothing runs; see `may_follow`.
         """
         if not self.may_follow():
             return
@@ -275,7 +276,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
                 self.run()
             return
         self._rerun = True
-        if end_first:
+        if end_first and not self._runs_other:
             self.stop()
 
     def stop(self) -> None:
@@ -384,7 +385,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._set_running(running=False)
         if self.message == self._busy_note:
             self.clear_message()
-        if self._rerun:
+        if self._rerun and not self._runs_other:
             self._rerun = False
             if outcome.result is not None:
                 self._current_display.keep_result(outcome.result)
@@ -399,15 +400,25 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             if (pieces := self._current_display.show_result(outcome.result)) is not None:
                 self._showing.begin(pieces, self._on_shown)
                 return
-            self.stale_line.end()
-        self.run_finished.emit()
+            self._on_shown()
+            return
+        self._on_end()
 
     def _on_shown(self) -> None:
-        self.stale_line.end()
+        if not self._runs_other:
+            self.stale_line.end()
+        self._on_end()
+
+    def _on_end(self) -> None:
         self.run_finished.emit()
         if self._rerun:
             self._rerun = False
             self.run()
+
+    @property
+    def _runs_other(self) -> bool:
+        """Whether what runs, or has just ended, is something else than the inputs."""
+        return isinstance(self._current_display, _ShownBy)
 
     def _on_used(self) -> None:
         super()._on_used()

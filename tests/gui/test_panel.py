@@ -87,6 +87,17 @@ def test_a_result_in_pieces_is_shown_before_the_next_run_and_to_its_end_when_the
     assert not panel.is_busy
 
 
+def test_an_edit_does_not_end_what_else_runs_and_is_followed_after_it(qtbot, panel):
+    shown = []
+    panel.run_other(panel.make_steps, shown.append)
+    qtbot.waitUntil(panel.begun.is_set)
+    panel.run_again()
+    panel.go.set()
+    qtbot.waitUntil(lambda: len(panel.results) == 1)
+    assert shown == [panel.total]
+    assert panel.results[0][0] == panel.total
+
+
 def test_stop_shows_what_was_done(qtbot, panel):
     panel.stop()
     assert not panel.running
