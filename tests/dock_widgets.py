@@ -22,6 +22,7 @@ from qtpy.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton
 
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.layers import LayerBox
 
 MILLISECONDS = 60_000
@@ -138,6 +139,14 @@ def wait_until(qtbot, still):
     for _ in range(3):
         qtbot.waitUntil(still, timeout=MILLISECONDS)
         qtbot.wait(5)
+
+
+def undo(viewer, by=-1):
+    """Undo (a negative number) or redo some steps to their end."""
+    history = history_of(viewer)
+    history.go(by)
+    while history.is_undoing:
+        QApplication.processEvents()
 
 
 def press_and_wait(qtbot, panel, pressed):

@@ -15,6 +15,7 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QTableWidget, QTreeWidget, QTreeWidgetItemIterator
 
 from napari_gpubio.gui.front import front_of
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.streamlines import Streamlines
@@ -68,8 +69,9 @@ class Ledger:
         return {name_of(panel): panel for panel in self._front.panels}
 
     def busy(self) -> set[str]:
-        """Names of the panels that run, or will as soon as the event loop is idle."""
-        return {name for name, panel in self.panels().items() if _is_busy(panel)}
+        """Names of the panels that run, or will as soon as the event loop is idle; all while something is undone."""
+        is_undoing = history_of(self._viewer).is_undoing
+        return {name for name, panel in self.panels().items() if is_undoing or _is_busy(panel)}
 
     def owner(self, layer: Any) -> str:
         """The panel that made a layer, or `NOBODY`."""

@@ -16,23 +16,26 @@ from qtpy.QtCore import QObject, QTimer, QtMsgType, qInstallMessageHandler
 _UNITS = "Inconsistent units"
 BEAT_MS, SAMPLE_S = 5, 0.005
 BLOCKED_S = 0.05
-_DRAWING = ("vispy", "OpenGL", "napari/_vispy")  # frames of software drawing
+_DRAWING = ("paintEvent", "paintGL", "_draw_scene")  # functions that draw, in software here
 _OURS = "/napari_gpubio/"
 _ASKED = "_answer"  # the function of `person.Answers` that looks at the window for the walk
+_INSTALLED = "/site-packages/"
 
 
 @dataclass(frozen=True)
 class Blocked:
     """The GUI thread did not come back to its event loop for a while.
 
-    ``seconds`` by the clock, and ``ours`` of them in functions of this package without drawing; ``cpu_seconds`` that
-    the thread computed meanwhile, which a busy machine leaves alone. ``where`` is the function at fault.
+    ``seconds`` by the clock, and ``ours`` of them in functions of this package, or in what they called, without
+    drawing; ``cpu_seconds`` that the thread computed meanwhile, which a busy machine leaves alone. ``where`` is the
+    function at fault. ``packages``: seconds of ``ours`` by the package whose function was the innermost one.
     """
 
     seconds: float
     ours: float
     cpu_seconds: float
     where: str
+    packages: dict[str, float]
 
 
 class Watch(QObject):
@@ -45,7 +48,7 @@ class Watch(QObject):
         self.units_differ = True  # in the viewer before an event (samples do): napari's warning comes with every change
         self._main = threading.main_thread().ident or 0
         self._beat, self._cpu = time.perf_counter(), time.thread_time()
-        self._seen: list[tuple[float, str]] = []  # when, and in which function of ours
+        self._seen: list[tuple[float, str, str]] = []  # when, in which function of ours, and in whose function
         self._ended = threading.Event()
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_beat)
@@ -97,22 +100,35 @@ class Watch(QObject):
 
     def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         """Look at the stack, since the event loop is late; in the GUI thread, where no frame outlives its function."""
-        self._seen.append((time.perf_counter(), _function_of_ours(frame)))
+        self._seen.append((time.perf_counter(), _function_of_ours(frame), _package_of(frame)))
 
     def _ask_when_late(self) -> None:
         while not self._ended.wait(SAMPLE_S):
             if time.perf_counter() - self._beat > 2 * BEAT_MS / 1000 + SAMPLE_S:
                 signal.pthread_kill(self._main, signal.SIGUSR2)
 
-    def _note(self, seen: list[tuple[float, str]], late: float, cpu_seconds: float) -> None:
-        spent, then = Counter[str](), self._beat
-        for at, name in seen:
-            spent[name] += at - then
+    def _note(self, seen: list[tuple[float, str, str]], late: float, cpu_seconds: float) -> None:
+        spent, packages, then = Counter[str](), Counter[str](), self._beat
+        for at, name, package in seen:
+            if name:
+                spent[name] += at - then
+                packages[package] += at - then
             then = at
-        ours = sum(seconds for name, seconds in spent.items() if name)
-        if ours > 0:
-            del spent[""]
-            self.blocked.append(Blocked(late, ours, cpu_seconds, spent.most_common(1)[0][0]))
+        if spent:
+            where = spent.most_common(1)[0][0]
+            self.blocked.append(Blocked(late, spent.total(), cpu_seconds, where, dict(packages.most_common())))
+
+
+def _package_of(frame: FrameType | None) -> str:
+    """Whose function the GUI thread is in; the standard library counts as who called it."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if _OURS in path:
+            return "own"
+        if _INSTALLED in path:
+            return path.split(_INSTALLED)[-1].split("/")[0]
+        frame = frame.f_back
+    return ""
 
 
 def _function_of_ours(frame: FrameType | None) -> str:
@@ -120,7 +136,7 @@ def _function_of_ours(frame: FrameType | None) -> str:
     names = []
     while frame is not None:
         path = frame.f_code.co_filename
-        if any(part in path for part in _DRAWING) or frame.f_code.co_name in (_ASKED, "paintEvent"):
+        if frame.f_code.co_name in (_ASKED, *_DRAWING):
             return ""
         if _OURS in path:
             names.append(f"{path.split(_OURS)[-1]}:{frame.f_code.co_name}")

@@ -51,7 +51,17 @@ def add_color_bar(layer: Any) -> None:
     """Give an image a titled color bar in the place of napari's, shown at once if it is known what its numbers mean."""
     bar = layer._overlays[_NAPARI_COLOR_BAR]
     if not layer.rgb and not isinstance(bar, TitledColorBarOverlay) and can_draw("color bars", titled_bar_visuals):
-        layer._overlays[_NAPARI_COLOR_BAR] = TitledColorBarOverlay(visible=bar.visible or bool(_known_title(layer)))
+        is_wanted = bar.visible or bool(_known_title(layer))
+        layer._overlays[_NAPARI_COLOR_BAR] = TitledColorBarOverlay(visible=is_wanted and layer.visible)
+        if is_wanted and not layer.visible:
+            layer.events.visible.connect(_show_color_bar)
+
+
+def _show_color_bar(event: Any) -> None:
+    """Show the bar of a layer that was hidden so far: to make one takes napari a moment."""
+    layer = event.source
+    layer.events.visible.disconnect(_show_color_bar)
+    layer._overlays[_NAPARI_COLOR_BAR].visible = True
 
 
 def _known_title(layer: Any) -> str:
@@ -85,6 +95,68 @@ def _is_opaque(layer: Any) -> bool:
     return bool(layer.rgb or np.min(layer.colormap.colors[:, 3]) == 1)
 
 
+class _Legends:
+    """The legends of a viewer, which decide anew which of them are drawn when something about its layers changes."""
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self.every: list[SharedLegend] = []
+        self._of_layers = Connections(self._layer_pairs, self.refresh)
+        self._of_viewer = Connections(self._viewer_pairs, self._of_layers.attach)
+
+    def add(self, legend: "SharedLegend") -> None:
+        """Follow the viewer, from the first legend on."""
+        self.every.append(legend)
+        (self._of_viewer if len(self.every) == 1 else self._of_layers).attach()
+
+    def remove(self, legend: "SharedLegend") -> None:
+        """Follow nothing any more when the last legend has gone."""
+        self.every.remove(legend)
+        if self.every:
+            self._of_layers.attach()
+        else:
+            self._of_viewer.detach()
+            self._of_layers.detach()
+
+    def refresh(self, *_: Any) -> None:
+        """Let each legend decide whether it is drawn, as far as there is room."""
+        _fold(self._viewer, [one for one in self.every if one.asks_for_room()])
+        for legend in list(self.every):
+            if legend.node.visible != legend._should_be_visible():
+                legend._on_visible_change()
+
+    def _viewer_pairs(self) -> list[Connection]:
+        layers, canvas = self._viewer.layers, self._viewer.canvas
+        changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
+        others = (layers.events.reordered, layers.selection.events.active, canvas.grid.events.enabled)
+        resized = (canvas.events.size, self._on_resize)
+        return [*changed, resized, *((event, self.refresh) for event in others)]
+
+    def _follow_layers(self, *_: Any) -> None:
+        self._of_layers.attach()
+
+    def _on_resize(self, *_: Any) -> None:
+        self.refresh()
+        for legend in self.every:
+            legend._on_position_change()
+
+    def _layer_pairs(self) -> Iterator[Connection]:
+        """What changes the legend of a layer, and what lets an image cover others."""
+        own = {id(legend.layer) for legend in self.every}
+        for layer in self._viewer.layers:
+            names = {*(_OWN_EVENTS if id(layer) in own else ())}
+            names |= {*(_COVERING_EVENTS if isinstance(layer, Image) else ())}
+            yield from ((getattr(layer.events, name), self.refresh) for name in names if hasattr(layer.events, name))
+
+
+_legends: "weakref.WeakValueDictionary[int, _Legends]" = weakref.WeakValueDictionary()  # by the viewer's id
+
+
+def _legends_of(viewer: Any) -> list["SharedLegend"]:
+    found = _legends.get(id(viewer))
+    return found.every if found else []
+
+
 class SharedLegend:
     """The visual of a legend of several layers of a viewer, of which one is drawn."""
 
@@ -102,30 +174,17 @@ class SharedLegend:
     _is_folded = False
     _more_count = 0
     _size: tuple[float, float] | None = None  # when it was drawn last, without the text below it
-    _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
 
     def share(self) -> None:
-        """Follow what decides which of them is drawn."""
-        SharedLegend._every.add(self)
-        self._of_layers = Connections(self._layer_pairs, self.refresh_all)
-        self._of_viewer = Connections(self._viewer_pairs, self._of_layers.attach)
-        self._of_viewer.attach()
+        """Be one of the viewer's legends, which decide which of them are drawn."""
+        self._shared = _legends.setdefault(id(self.viewer), _Legends(self.viewer))
+        self._shared.add(self)
 
     def unshare(self) -> None:
-        """Follow nothing any more."""
-        SharedLegend._every.discard(self)
-        self._of_viewer.detach()
-        self._of_layers.detach()
-        self.refresh_all()
+        """Be none of them any more."""
+        self._shared.remove(self)
+        self._shared.refresh()
         self.viewer.canvas.events._overlay_positions_changed()
-
-    def refresh_all(self, *_: Any) -> None:
-        """Let each legend of this viewer decide whether it is drawn, as far as there is room."""
-        legends = [one for one in SharedLegend._every if one.viewer is self.viewer]
-        _fold(self.viewer, [one for one in legends if one.asks_for_room()])
-        for legend in legends:
-            if legend.node.visible != legend._should_be_visible():
-                legend._on_visible_change()
 
     def asks_for_room(self) -> bool:
         """Whether it is to be drawn if there is room."""
@@ -161,11 +220,7 @@ class SharedLegend:
             self.x_size, self.y_size = max(self.x_size, _MORE[0]), self.y_size + _MORE[1]
         self._on_position_change()
         if before != self._size:
-            self.refresh_all()
-
-    def _on_resized(self, *_: Any) -> None:
-        self.refresh_all()
-        self._on_position_change()
+            self._shared.refresh()
 
     def _on_box_change(self, *_: Any) -> None:
         if self.x_size >= 0:  # it has a place
@@ -186,33 +241,12 @@ class SharedLegend:
             return self.layer in order
         same = [
             other.layer
-            for other in SharedLegend._every
-            if other.viewer is self.viewer
-            and other.layer in order
-            and other.is_wanted()
-            and other.meaning() == self.meaning()
+            for other in _legends_of(self.viewer)
+            if other.layer in order and other.is_wanted() and other.meaning() == self.meaning()
         ]
         active = self.viewer.layers.selection.active
         chosen = active if active in same else max(same, key=order.index, default=self.layer)
         return chosen is self.layer
-
-    def _viewer_pairs(self) -> list[Connection]:
-        layers = self.viewer.layers
-        changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
-        others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
-        resized = (self.viewer.canvas.events.size, self._on_resized)
-        return [*changed, resized, *((event, self.refresh_all) for event in others)]
-
-    def _follow_layers(self, *_: Any) -> None:
-        self._of_layers.attach()
-
-    def _layer_pairs(self) -> Iterator[Connection]:
-        """What changes the legend of the layer, and what lets an image cover it."""
-        own = self.layer.events
-        yield from ((getattr(own, name), self.refresh_all) for name in _OWN_EVENTS if hasattr(own, name))
-        for layer in self.viewer.layers:
-            if isinstance(layer, Image) and layer is not self.layer:
-                yield from ((getattr(layer.events, name), self.refresh_all) for name in _COVERING_EVENTS)
 
 
 def legends_corner(viewer: Any) -> tuple[float, float]:
@@ -230,7 +264,7 @@ def legends_corner(viewer: Any) -> tuple[float, float]:
 def _sizes_on(viewer: Any) -> list[tuple[float, float]]:
     """Width and height of each legend that is drawn, with the gap beside it."""
     gap_x, gap_y = viewer.canvas.overlay_tiling.padding
-    drawn = [one for one in SharedLegend._every if one.viewer is viewer and one.node.visible]
+    drawn = [one for one in _legends_of(viewer) if one.node.visible]
     return [(one.x_size + gap_x, one.y_size + gap_y) for one in drawn]
 
 

@@ -1,11 +1,17 @@
-"""Signals and slots that are connected and disconnected from one list, and actions that many signals request."""
+"""Signals and slots that are connected and disconnected from one list, and actions that many signals request.
 
+What follows by itself (timers of `single_shot`, a `Debouncer`, results of `jobs.LatestJob`) waits while somebody holds
+it up, such as an undo that takes several turns of the event loop.
+"""
+
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, QTimer, Signal
 
 Connection = tuple[Any, Callable[..., Any]]
+_holding: weakref.WeakSet[Any] = weakref.WeakSet()  # who holds up what follows
 
 
 class Connections:
@@ -71,6 +77,7 @@ class Debouncer(QObject):
         super().__init__(parent)
         self.is_due = False
         self._act = act
+        self._later = single_shot(0, self._act_if_due, self)
         self._requested.connect(self._act_if_due, Qt.ConnectionType.QueuedConnection)
 
     def request(self) -> None:
@@ -84,14 +91,40 @@ class Debouncer(QObject):
         self.is_due = False
 
     def _act_if_due(self) -> None:
-        if self.is_due:
+        if is_held_up():
+            self._later.start()
+        elif self.is_due:
             self.is_due = False
             self._act()
 
 
+def hold_up(who: Any) -> None:
+    """Let nothing follow by itself until `let_go`."""
+    _holding.add(who)
+
+
+def let_go(who: Any) -> None:
+    """Let follow what was held up, in the next turns of the event loop."""
+    _holding.discard(who)
+
+
+def is_held_up() -> bool:
+    """Whether what follows by itself has to wait."""
+    return bool(_holding)
+
+
+class _Timer(QTimer):
+    """A timer that waits while it is held up."""
+
+    def timerEvent(self, event: Any) -> None:
+        """Qt: it is due; the event comes again after the interval."""
+        if not _holding:
+            super().timerEvent(event)
+
+
 def single_shot(milliseconds: int, act: Callable[[], Any], parent: QObject) -> QTimer:
     """Return a timer that calls a function once, so long after it was last started."""
-    timer = QTimer(parent)
+    timer = _Timer(parent)
     timer.setSingleShot(True)
     timer.setInterval(milliseconds)
     timer.timeout.connect(act)

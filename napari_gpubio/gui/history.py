@@ -6,7 +6,7 @@ belongs to the click that began it. So nothing in a panel has to know how it is 
 
 import atexit
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,16 +15,18 @@ from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QApplication, QLineEdit, QMenu, QPlainTextEdit, QTextEdit, QToolButton, QWidget
 
 from napari_gpubio.core.operations.stores import STORE
-from napari_gpubio.gui.connections import single_shot
+from napari_gpubio.gui.connections import hold_up, let_go, single_shot
 from napari_gpubio.gui.forms import row_of, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.switcher import icon_of
+from napari_gpubio.gui.turns import Turns
 from napari_gpubio.gui.window_state import WindowState, bring_back, changes, take_state
 
 _MOST_STEPS, _LISTED = 300, 20
 _WIDTH = 40  # pixels of a button
 _QUIET_MS = 400  # after the last click or key, until what was done is a step
-_ACTS = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.Wheel, QEvent.Type.KeyPress)
+_RELEASE, _DOUBLE = QEvent.Type.MouseButtonRelease, QEvent.Type.MouseButtonDblClick
+_ACTS = (QEvent.Type.MouseButtonPress, _DOUBLE, _RELEASE, QEvent.Type.Wheel, QEvent.Type.KeyPress)
 _CTRL = Qt.KeyboardModifier.ControlModifier
 _SHIFT = Qt.KeyboardModifier.ShiftModifier
 _KEYS = {(Qt.Key.Key_Z, _CTRL): -1, (Qt.Key.Key_Z, _CTRL | _SHIFT): 1, (Qt.Key.Key_Y, _CTRL): 1}
@@ -41,7 +43,8 @@ class History(QObject):
     """The steps of one viewer; ``changed`` is emitted when there are others, or another one is shown.
 
     While something runs, no step ends, and nothing is undone. Behind an undo nothing runs by itself until the user does
-    something: results come back with what they were made of.
+    something: results come back with what they were made of. An undo of much takes several turns of the event loop;
+    meanwhile the user's clicks and keys do nothing, but that more undo is done afterwards.
     """
 
     changed = Signal()
@@ -53,6 +56,8 @@ class History(QObject):
         self._at = 0
         self._has_acted = False
         self.is_quiet = False  # nothing runs by itself
+        self._turns = Turns(self)
+        self._text, self._asked = "", 0  # what is said after an undo, and steps that were asked for meanwhile
         self._windows: weakref.WeakSet[Any] = weakref.WeakSet()
         self._later = single_shot(_QUIET_MS, self._end_step, self)
         self._front.changed.connect(self._on_panels)
@@ -79,14 +84,18 @@ class History(QObject):
         if kind == QEvent.Type.KeyPress and (by := _KEYS.get((event.key(), event.modifiers()))) and not _has_own_undo():
             self.go(by)
             return True
+        if self.is_undoing:
+            return kind != _RELEASE
         is_one = kind == QEvent.Type.MouseButtonPress or (kind == QEvent.Type.KeyPress and not _is_typed_in())
-        if kind != QEvent.Type.MouseButtonRelease:
+        if kind not in (_RELEASE, _DOUBLE):
             self.note_act(is_new=is_one)
         self._later.start()
         return False
 
     def note_act(self, *, is_new: bool = True) -> None:
         """Take down that the user does something: a step begins, or (``is_new`` is false) one goes on."""
+        if self.is_undoing:
+            return
         if is_new:
             self._take()
         self._has_acted, self.is_quiet = True, False
@@ -131,10 +140,11 @@ class History(QObject):
                 return
 
     def _is_busy(self) -> bool:
-        return any(panel.is_busy for panel in self._front.panels)
+        return self.is_undoing or any(panel.is_busy for panel in self._front.panels)
 
     def _on_panels(self) -> None:
         if not self._front.panels:
+            self._turns.end()  # the window is closed in the middle of an undo
             self._later.stop()
             self._steps, self._at, self._has_acted = [], 0, False
         elif not self._steps:
@@ -153,6 +163,11 @@ class History(QObject):
         return [step.text for step in self._steps[self._at + 1 :]]
 
     @property
+    def is_undoing(self) -> bool:
+        """Whether an undo or redo is under way."""
+        return self._turns.is_under_way
+
+    @property
     def can_undo(self) -> bool:
         """Whether something was done."""
         self._take()
@@ -168,6 +183,9 @@ class History(QObject):
 
     def go(self, by: int, *_: Any) -> None:
         """Go back (a negative number) or forward by some steps."""
+        if self.is_undoing:
+            self._asked += by
+            return
         panel = self._front.panel
         if self._is_busy():
             if panel is not None:
@@ -177,13 +195,25 @@ class History(QObject):
         place = min(max(self._at + by, 0), len(self._steps) - 1)
         if place == self._at:
             return
-        text = self._steps[max(self._at, place)].text
-        self._at, self._has_acted, self.is_quiet = place, False, True
-        bring_back(self._viewer, self._front.panels, self._steps[place].state)
-        if panel is not None:
+        self._text = f"{'undone' if by < 0 else 'done again'}: {self._steps[max(self._at, place)].text}"
+        self._at, self._asked, self._has_acted, self.is_quiet = place, 0, False, True
+        hold_up(self)
+        self._turns.begin(self._bring_back(self._steps[place].state), self._on_undone)
+
+    def _bring_back(self, state: WindowState) -> Generator[None, None, None]:
+        try:
+            yield from bring_back(self._viewer, self._front.panels, state)
+        finally:
+            let_go(self)
+
+    def _on_undone(self) -> None:
+        if (panel := self._front.panel) is not None:
             panel.clear_message()
-            panel.show_status(f"{'undone' if by < 0 else 'done again'}: {text}")
+            panel.show_status(self._text)
         self.changed.emit()
+        by, self._asked = self._asked, 0
+        if by:
+            self.go(by)
 
 
 def _text_of(done: list[str]) -> str:

@@ -17,6 +17,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import is_held_up, single_shot
 from napari_gpubio.gui.progress import PreviewPacer
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,8 @@ class LatestJob(QObject):
             self.finished.connect(on_finished)
         self._running: Job | None = None
         self._waiting: MakeSteps | None = None
+        self._held: list[tuple[Job, Outcome]] = []  # that have ended while results are held up
+        self._later = single_shot(0, self._end_held, self)
         self._alive: set[Job] = set()  # the running one, and cancelled ones that have not ended yet
 
     @property
@@ -193,6 +196,10 @@ class LatestJob(QObject):
     def _ended(self, job: Job, outcome: Outcome) -> None:
         if job not in self._alive:
             return  # its signal was still queued when everything was abandoned
+        if is_held_up():
+            self._held.append((job, outcome))
+            self._later.start()
+            return
         self._alive.discard(job)
         job.deleteLater()
         if job is not self._running:
@@ -201,3 +208,8 @@ class LatestJob(QObject):
         self.finished.emit(outcome)
         if self._running is None:
             self._next()
+
+    def _end_held(self) -> None:
+        held, self._held = self._held, []
+        for job, outcome in held:
+            self._ended(job, outcome)

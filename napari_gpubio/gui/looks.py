@@ -234,8 +234,7 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
             keywords = {name: one for name, one in keywords.items() if name not in ("colormap", "contrast_limits")}
             data = data if np.asarray(data).dtype.kind in "iu" else np.asarray(data).astype(np.uint8)
         made.append(data if isinstance(data, Layer) else _created(data, {**keywords, "name": shown.name}, kind))
-    for layer in made:
-        viewer.add_layer(layer)
+    for layer in made:  # which is drawn once if it looks as it should before it is added
         if _has_lines(layer):
             _show_lines(viewer, layer, look)
         set_each(layer, {name: look[name] for name in (LINES if _has_lines(layer) else _IMAGES) if name in look})
@@ -243,6 +242,7 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
             _name_labels(layer, look[_NAMES])
         if look.get(_ABOUT):
             _show_about(layer, look[_ABOUT])
+        viewer.add_layer(layer)
     return made
 
 

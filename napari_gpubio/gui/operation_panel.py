@@ -21,7 +21,7 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of
 from napari_gpubio.gui.operation_form import OperationForm
-from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.panel import EnginePanel, Pieces
 
 
 class Made(NamedTuple):
@@ -73,12 +73,12 @@ class OperationPanel(EnginePanel):
         draft = self.form.draft(given, settings)
         return Made(draft, (yield from run_steps(draft, device=device, stop=stop)))
 
-    def show_result(self, made: Made) -> None:
+    def show_result(self, made: Made) -> Pieces:
         """Show the results as layers."""
         if made.result is None:
             self.show_status("stopped")
             return
-        self._show_made(made)
+        yield from self._show_made(made)
         self._show_state()
         if notes := getattr(made.result, "notes", ()):
             self.show_note(notes_text(notes))
@@ -87,12 +87,13 @@ class OperationPanel(EnginePanel):
         """Say whether what undo has brought back is what the form says."""
         self._show_state()
 
-    def _show_made(self, made: Made) -> None:
+    def _show_made(self, made: Made) -> Pieces:
         self._made = made.operation
         names = [name for name, kind in made.operation.makes.items() if issubclass(kind, Volume)]
         for name in names:
             value = made.operation.output(name).value_in(made.result)
             self._show_layer(name, value, made.operation, visible=name == names[0])
+            yield
 
     def _show_layer(self, name: str, value: Volume, operation: Operation, *, visible: bool) -> None:
         """Show a volume in the layer of one before, of the same input and grid, if that is there, or in a new one."""

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
@@ -29,8 +29,10 @@ from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
 from napari_gpubio.gui.stale_line import StaleLine
+from napari_gpubio.gui.turns import Turns
 
 logger = logging.getLogger(__name__)
+Pieces = Generator[None, None, None]  # of what is shown; see `turns`
 
 
 class RunForm:
@@ -75,8 +77,8 @@ class RunDisplay:
     def show_preview(self, preview: Any) -> None:
         """Show a partial result."""
 
-    def show_result(self, result: Any) -> None:
-        """Show what the generator returned."""
+    def show_result(self, result: Any) -> Pieces | None:
+        """Show what the generator returned; several layers in pieces, between which the window has its turn."""
         raise NotImplementedError
 
     def keep_result(self, result: Any) -> None:
@@ -94,9 +96,9 @@ class _ShownBy(RunDisplay):
         if self._preview is not None:
             self._preview(preview)
 
-    def show_result(self, result: Any) -> None:
+    def show_result(self, result: Any) -> Pieces | None:
         """Show what the generator returned."""
-        self._show(result)
+        return cast("Pieces | None", self._show(result))
 
 
 class EnginePanel(PanelFrame, RunForm, RunDisplay):
@@ -117,7 +119,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         super().__init__(viewer)
         self._run_text = run_text
         self._job: Job | None = None
-        self._pacer = PreviewPacer(self)
+        self._pacer, self._showing = PreviewPacer(self), Turns(self)
         self._rerun = False
         self._refusal = ""  # the message of the last Run, if it was refused
         self._begun, self._clock = 0.0, RunClock()
@@ -159,8 +161,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     @property
     def running(self) -> bool:
-        """Whether a run is under way."""
-        return self._job is not None
+        """Whether a run is under way, or its result is about to be shown."""
+        return self._job is not None or self._showing.is_under_way
 
     @property
     def waiting(self) -> bool:
@@ -327,6 +329,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _end_run(self) -> None:
         """End the run under way; where a preview is on show, which would look like a result, show what Stop shows."""
+        if self._showing.is_under_way:
+            self._rerun = False
+            (self._showing.end if self._guard.is_window_closing else self._showing.finish)()
         job, shows = self._job, self._has_preview and not (self._rerun or self._guard.is_window_closing)
         self._job, self._rerun = None, False
         if job is None:
@@ -334,7 +339,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         outcome = job.abandon()
         self._set_running(running=False)
         if shows and outcome is not None and outcome.result is not None:
-            self._current_display.show_result(outcome.result)
+            for _ in self._current_display.show_result(outcome.result) or ():
+                pass
 
     def revive(self) -> None:
         """Go on, after the user decided not to close the panel; what ran has ended."""
@@ -391,9 +397,18 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         else:
             how = "stopped after" if was_stopped else "done in"
             self.show_status(f"{how} {seconds_text(time.perf_counter() - self._begun)}")
-            self._current_display.show_result(outcome.result)
+            if (pieces := self._current_display.show_result(outcome.result)) is not None:
+                self._showing.begin(pieces, self._on_shown)
+                return
             self.stale_line.end()
         self.run_finished.emit()
+
+    def _on_shown(self) -> None:
+        self.stale_line.end()
+        self.run_finished.emit()
+        if self._rerun:
+            self._rerun = False
+            self.run()
 
     def _on_used(self) -> None:
         super()._on_used()

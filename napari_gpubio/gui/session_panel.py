@@ -20,7 +20,7 @@ from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.jobs import MakeSteps
 from napari_gpubio.gui.looks import show_layers
-from napari_gpubio.gui.panel import EnginePanel, panels_of
+from napari_gpubio.gui.panel import EnginePanel, Pieces, panels_of
 from napari_gpubio.gui.session_window import show_view, shown_steps, take_layers, view_of
 from napari_gpubio.gui.switcher import names_of_panels, open_panel
 
@@ -74,6 +74,7 @@ class SessionPanel(EnginePanel):
         self.save_button.clicked.connect(saves_with(self, "Save session", _FILTER, "session.zip", self.save))
         self.open_button.clicked.connect(opens_with(self, "Open session", _FILTER, self.open))
         self.allow_button.clicked.connect(self._on_allow)
+        self.run_finished.connect(self._show_waiting)
         self._show_waiting()
 
     # -- saving ---------------------------------------------------------------------------------------------------
@@ -137,13 +138,14 @@ class SessionPanel(EnginePanel):
 
         self.run_other(make, lambda found: self._show_opened(path, *found, is_again=bool(allow)))
 
-    def _show_opened(self, path: Path, opened: Opened, read: Made, *, is_again: bool) -> None:
+    def _show_opened(self, path: Path, opened: Opened, read: Made, *, is_again: bool) -> Pieces:
         self._path, self._there = path, self._there if is_again else {}
         self._order = [_key(one) for one in opened.state.shown]
-        self._show_each([(one, value) for one, value in read.values if _key(one) not in self._there], read.failed)
+        new = [(one, value) for one, value in read.values if _key(one) not in self._there]
+        yield from self._show_each(new, read.failed)
         self._waiting = [one for one in opened.state.shown if _key(one) not in self._there]
         show_view(self.viewer, opened.state.view)
-        kept = _show_drafts(self.viewer, opened.state)
+        kept = yield from _show_drafts(self.viewer, opened.state)
         home = path.parent.absolute()
         self._outside = sorted({(home / name).parent for name, why in opened.missing.items() if "outside" in why})
         self.allow_button.setText(f"Allow {', '.join(folder.name for folder in self._outside)}")
@@ -190,7 +192,7 @@ class SessionPanel(EnginePanel):
             made.values.append((one, value))
         return made
 
-    def _show_each(self, values: list[tuple[Shown, Any]], failed: dict[str, str]) -> None:
+    def _show_each(self, values: list[tuple[Shown, Any]], failed: dict[str, str]) -> Pieces:
         """Show results as layers; of what cannot be shown, why, among those that failed."""
         for one, value in values:
             try:
@@ -199,6 +201,7 @@ class SessionPanel(EnginePanel):
                 failed[one.name] = str(error)
             else:
                 self._put_in_order(_key(one), made)
+            yield
 
     def _put_in_order(self, key: tuple[str, str], made: list[Any]) -> None:
         """Put new layers below those that lay above them when the session was saved."""
@@ -208,9 +211,9 @@ class SessionPanel(EnginePanel):
             for layer in made:
                 layers.move(layers.index(layer), min(places))
 
-    def show_result(self, result: Made) -> None:
+    def show_result(self, result: Made) -> Pieces:
         """Show what was made as layers; the rest stays listed."""
-        self._show_each(result.values, result.failed)
+        yield from self._show_each(result.values, result.failed)
         self._waiting = [one for one in self._waiting if _key(one) not in self._there]
         self._show_waiting()
         if result.failed:
@@ -243,7 +246,7 @@ def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], lis
     return found, problems
 
 
-def _show_drafts(viewer: Any, state: State) -> list[str]:
+def _show_drafts(viewer: Any, state: State) -> Generator[None, None, list[str]]:
     """Show drafts in their panels, which are opened where there is a window; returns the names of those not shown."""
     titles = {words_of(maker.rpartition(":")[2]): title for title, maker in names_of_panels().items()}
     front, kept = front_of(viewer).panel, list[str]()
@@ -253,6 +256,7 @@ def _show_drafts(viewer: Any, state: State) -> list[str]:
             panel = open_panel(viewer, titles[name])
         if panel is None or not _shows(panel, draft):
             kept.append(name)
+        yield
     if front is not None:
         front.come_to_front()
     return kept

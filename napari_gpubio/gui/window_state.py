@@ -174,22 +174,30 @@ def _paint(labels: Any, strokes: int) -> None:
         (labels.redo if strokes > 0 else labels.undo)()
 
 
-def _bring_back_layers(viewer: Any, now: WindowState, wanted: WindowState) -> None:
+def _bring_back_layers(viewer: Any, now: WindowState, wanted: WindowState) -> Iterator[None]:
+    """Let the layers be those of a state, one at a time; napari collects garbage once for all that go."""
     layers, own = viewer.layers, [layer for layer, _ in wanted.layers]
-    there = [layer for layer, _ in now.layers]
-    for layer in there:
-        if not any(layer is one for one in own):
-            layers.remove(layer)
-    for place, layer in enumerate(own):
-        if not any(layer is one for one in there):
-            layers.insert(min(place, len(layers)), layer)
     known = {id(layer): values for layer, values in now.layers}
-    for layer, values in wanted.layers:
-        _set_values(layer, known.get(id(layer)) or _values_of(layer), values)
+    if going := [layer for layer, _ in now.layers if not any(layer is one for one in own)]:
+        layers.events.begin_batch()
+        try:
+            for layer in going:
+                if layer in layers:  # it may have gone with one before
+                    layers.remove(layer)
+                    yield
+        finally:
+            layers.events.end_batch()
+        yield
+    for place, (layer, values) in enumerate(wanted.layers):
+        is_there = layer in layers
+        _set_values(layer, known.get(id(layer)) or _values_of(layer), values)  # before it is sliced and drawn
+        if not is_there:
+            layers.insert(min(place, len(layers)), layer)
+        yield
     for place, layer in enumerate(own):
-        at = layers.index(layer)
-        if at != place:
+        if layer in layers and (at := layers.index(layer)) != place:
             layers.move(at, place)
+            yield
 
 
 # -- panels -----------------------------------------------------------------------------------------------------------
@@ -257,15 +265,17 @@ def _show_kept(part: Any, kept: tuple[Any, ...]) -> None:
         part.setValue(value)
 
 
-def bring_back(viewer: Any, panels: Sequence[QWidget], wanted: WindowState) -> None:
-    """Show a state again, in panels that are still open."""
+def bring_back(viewer: Any, panels: Sequence[QWidget], wanted: WindowState) -> Iterator[None]:
+    """Show a state again, in panels that are still open; a piece of the work for each item that is taken."""
     for _ in range(_PASSES):
         now = take_state(viewer, panels)
-        _bring_back_layers(viewer, now, wanted)
+        yield
+        yield from _bring_back_layers(viewer, now, wanted)
         differing = [ref for ref, kept in now.parts.items() if _differs(wanted, ref, kept)]
         for ref in sorted(differing, key=lambda ref: not getattr(ref(), "kept", ())):  # controls last
             if (part := ref()) is not None:
                 _show_kept(part, wanted.parts[ref])
+                yield
         if not differing and not changes(now, wanted):
             break
     if wanted.active is None or wanted.active in viewer.layers:

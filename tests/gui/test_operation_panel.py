@@ -26,7 +26,7 @@ from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.report import add_common
 from napari_gpubio.core.volumes import read_volume, write_volume
 from napari_gpubio.gui.history import history_of
-from tests.dock_widgets import docked, save_scripts_as, script_of, until_the_end, wait_until
+from tests.dock_widgets import docked, save_scripts_as, script_of, undo, until_the_end, wait_until
 from tests.gui.sixth_engine import AFFINE, VALUES, Absolute, Threshold, ThresholdPanel, add, kept, run, use
 
 
@@ -148,7 +148,7 @@ def test_what_is_painted_on_is_another_input(viewer, panel, qtbot):
     run(qtbot, panel)
     assert panel.operation().mask != first.mask
     assert kept(panel)[0, 0, 0] == 0
-    history_of(viewer).undo()
+    undo(viewer)
     assert kept(panel)[0, 0, 0] == VALUES[0, 0, 0]
 
 
@@ -177,7 +177,7 @@ def test_undo_and_redo_run_nothing_again(viewer, panel, qtbot):
         run(qtbot, panel, value=value)
     runs = STORE.runs
     for by, value in ((-1, 0.5), (-1, 0.25), (1, 0.5)):
-        history_of(viewer).go(by)
+        undo(viewer, by)
         wait_until(qtbot, lambda: not panel.running)
         assert panel.form.settings.widget("value").value == value
         np.testing.assert_array_equal(kept(panel), np.where(value <= VALUES, VALUES, 0))

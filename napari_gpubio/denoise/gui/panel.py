@@ -20,7 +20,7 @@ from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
-from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.panel import EnginePanel, Pieces
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -166,12 +166,12 @@ class DenoisePanel(EnginePanel):
         self.preview.cancel()
         return steps
 
-    def show_result(self, result: Denoised) -> None:
+    def show_result(self, result: Denoised) -> Pieces:
         """Show the layers of a result, its numbers and notes."""
         self.preview.remove()
         self.live_box.setChecked(False)
         self._done = result
-        self.results.show_result(result)
+        yield from self.results.show_result(result)
         self.result_box.show_result(result)
         self.show_only(AFTER)
         if not result.made.result.complete:

@@ -22,6 +22,7 @@ from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.denoise.parts import Array
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.number_table import Number
+from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.results import ResultBox
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
@@ -119,8 +120,8 @@ class ResultLayers:
         self._viewer = viewer
         self.source = ""  # key of the image whose result is shown
 
-    def show_result(self, done: Denoised) -> None:
-        """Show a result; the input is hidden behind it."""
+    def show_result(self, done: Denoised) -> Pieces:
+        """Show a result, layer by layer; the input is hidden behind it."""
         image = done.draft.image
         self.source = image.key
         extremes = {RESIDUAL: (-done.residual_limit, done.residual_limit)}
@@ -129,6 +130,7 @@ class ResultLayers:
                 self._release(part)
             else:
                 self._show_layer(part, done, image.shown(volume.array), _display_of(part, image, extremes.get(part)))
+                yield
         self.show_only(AFTER)
 
     def show_only(self, part: str) -> None:

@@ -44,6 +44,7 @@ from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
+from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -203,18 +204,19 @@ class TensorPanel(ScanPanel):
 
         return steps()
 
-    def show_result(self, result: Fitted) -> None:
+    def show_result(self, result: Fitted) -> Pieces:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
-        self._add_maps(result.field, result.study)
+        yield from self._add_maps(result.field, result.study)
         hide_signal(self.viewer, result.scan)
         self.show_check(result.check)
         self.show_notes(result.field, "The fit was stopped early: only part of the volume has tensors")
 
-    def _add_maps(self, field: TensorField, study: str) -> None:
+    def _add_maps(self, field: TensorField, study: str) -> Pieces:
         for name in MAPS:
             if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
                 data, keywords, _ = with_record(map_layer(field, name, study), field)
                 self.viewer.add_image(data, **keywords)
+                yield
 
     # -- ellipsoids -----------------------------------------------------------------------------------------------
 

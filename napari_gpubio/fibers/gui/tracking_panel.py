@@ -58,7 +58,7 @@ from napari_gpubio.gui.forms import notes_text, row_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tractograms.gui.fibers import (
@@ -385,12 +385,12 @@ class TrackingPanel(EnginePanel):
             device = self.device
             self.run_other(lambda stop: wanted.steps(device, stop), self._show_fods)
 
-    def _show_fods(self, made: Deconvolved | None) -> None:
+    def _show_fods(self, made: Deconvolved | None) -> Pieces:
         """Show FODs as their own panel does; whole ones whose axes are right are chosen."""
         if made is None or not made.fods.mask.any():
             self.show_note(STOPPED.format("Make FODs"))
             return
-        layer, fods = add_fods(self.viewer, made), made.fods
+        layer, fods = (yield from add_fods(self.viewer, made)), made.fods
         self.display.raise_fibers()
         early = () if fods.complete else ("The deconvolution was stopped early: only part of the volume has FODs.",)
         wrong = () if made.check is None or made.check.ok else (made.check.message,)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels
-from qtpy.QtCore import QObject, Qt, QTimer, Signal
+from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
@@ -134,10 +135,7 @@ class LabelSource(QObject):
         self._checksum: int | None = None  # of the labels when they were counted last
         self._is_stroke = self._tells = False
         self._count = LatestJob(self, self._on_counted)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(AFTER_STROKE_MS)
-        self._later.timeout.connect(self._on_painted)
+        self._later = single_shot(AFTER_STROKE_MS, self._on_painted, self)
         self._listener = LayerListener(
             viewer,
             lambda layer: layer == self.layer,

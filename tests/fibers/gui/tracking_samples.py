@@ -16,7 +16,7 @@ from napari_gpubio.diffusion.napari_io import map_layer, scan_layer
 from napari_gpubio.fibers.gui import TrackingPanel, tracing
 from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.streamlines import Streamlines
-from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, wait_until
+from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, undo, wait_until
 
 CALLOSUM, CORTICOSPINAL, AIR = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (60.0, 60.0, 70.0)
 FEW = fiber_tracking.Cone(count=5, half_angle_deg=15.0)
@@ -105,7 +105,7 @@ class User:
         return history_of(self.viewer)
 
     def undo(self):
-        self.history.undo()
+        undo(self.viewer)
         self.settle()
 
     def begin_at(self, world, *modifiers):

@@ -9,7 +9,7 @@ from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.optics.surface import label_at
-from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
+from tests.dock_widgets import MILLISECONDS, Mouse, button, moved, undo
 from tests.light.gui.panel_samples import (
     CENTER,
     CORE,
@@ -87,7 +87,7 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     assert camera_of(viewer).mouse_pan
     assert placed.voxels.controller.optodes is not before
     assert degrees_between(outwards(position(placed)), (0.0, 1.0, 0.0)) < 8.0
-    history_of(viewer).undo()
+    undo(viewer)
     assert np.allclose(on_screen(position(placed)), start)  # the whole drag is one step
 
 
@@ -281,7 +281,7 @@ def test_detectors_are_renamed_resized_and_removed_in_the_list(viewer, placed):
     history_of(viewer).note_act()
     button(placed, "Remove").click()
     assert [d.name for d in controller.optodes.detectors] == ["right ear", "D3"]
-    history_of(viewer).undo()
+    undo(viewer)
     assert [d.name for d in controller.optodes.detectors] == ["D1", "right ear", "D3"]
     controller.add_detector(LEFT)
     assert controller.optodes.detectors[3].name == "D2"  # the first that is free

@@ -26,7 +26,7 @@ from napari_gpubio.tractograms.gui.dissection.rules import AND, NUMBER, OR, Rule
 from napari_gpubio.tractograms.gui.fibers import fibers_of, turn_to
 from napari_gpubio.tractograms.io import read_tractogram
 from napari_gpubio.tractograms.operations import FindClusters, OpenTractogram
-from tests.dock_widgets import Mouse, button, run_script, script_of, until_the_end
+from tests.dock_widgets import Mouse, button, run_script, script_of, undo, until_the_end
 from tests.gui.counting_panel import CountingPanel
 
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
@@ -69,7 +69,7 @@ def shown_bundles(viewer):
 @pytest.mark.daily
 @pytest.mark.display
 def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
-    act, undo = history_of(viewer).note_act, history_of(viewer).undo
+    act = history_of(viewer).note_act
     act()
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     settle()
@@ -83,7 +83,7 @@ def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
     row.role.setCurrentIndex(row.role.findData("not_through"))
     settle()
     assert 3 in shown_bundles(viewer)
-    undo()
+    undo(viewer)
     settle()
     assert shown_bundles(viewer) == {2}
     act()
@@ -91,7 +91,7 @@ def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
     settle()
     assert {2, 3} <= shown_bundles(viewer)
     while panel.rules.rows:
-        undo()
+        undo(viewer)
     settle()
     assert fibers(viewer).shown.all()
 

@@ -79,10 +79,16 @@ class Deconvolution:
         return Deconvolved(fods, self.study, check_fods(fods, field), scan, check_gradients(field))
 
 
-def add_fods(viewer: Any, made: Deconvolved) -> Any:
-    """Add the layers of FODs in place of those of the scan's signal; return the one of the FODs, which is active."""
-    layers = [with_record(one, made.fods) for one in fod_layers(made.fods, made.study)]
-    layer, *_ = [viewer.add_image(data, **keywords) for data, keywords, _ in layers]
+def add_fods(viewer: Any, made: Deconvolved) -> Generator[None, None, Any]:
+    """Add the layers of FODs in place of those of the scan's signal, one after another; return that of the FODs.
+
+    It is then the active one.
+    """
+    added = []
+    for data, keywords, _ in [with_record(one, made.fods) for one in fod_layers(made.fods, made.study)]:
+        added.append(viewer.add_image(data, **keywords))
+        yield
+    layer = added[0]
     viewer.layers.selection.active = layer
     hide_signal(viewer, made.scan)
     return layer

@@ -45,6 +45,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -239,12 +240,12 @@ class FodPanel(ScanPanel):
         """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
         return self._deconvolution().steps(self.device, stop)
 
-    def show_result(self, result: Deconvolved | None) -> None:
+    def show_result(self, result: Deconvolved | None) -> Pieces:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
         if result is None:
             self.show_note(STOPPED.format("Deconvolve"))
             return
-        layer = add_fods(self.viewer, result)
+        layer = yield from add_fods(self.viewer, result)
         self.fod_box.choose(layer)
         self.show_check(result.check)
         gradients = result.gradients
