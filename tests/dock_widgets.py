@@ -149,6 +149,12 @@ def undo(viewer, by=-1):
         QApplication.processEvents()
 
 
+def open_and_wait(qtbot, read, path):
+    """Let a panel read a file by its method, and wait for the end."""
+    read(path)
+    wait_until(qtbot, lambda: not read.__self__.files.is_busy)
+
+
 def press_and_wait(qtbot, panel, pressed):
     """Press a button, and wait for the end of the run that it begins."""
     with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):

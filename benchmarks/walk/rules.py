@@ -14,6 +14,7 @@ from napari.layers import Surface
 from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QTableWidget, QTreeWidget, QTreeWidgetItemIterator
 
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.jobs import LatestJob
@@ -23,7 +24,7 @@ from napari_gpubio.gui.switcher import name_of
 from napari_gpubio.light.gui import LightPanel
 
 NOBODY = ""  # who made what files and menus opened
-_DRAWN = ("source beam", "source and detectors")  # what is meant by them is looked at in the panel
+_DRAWN = "optodes"  # what is meant by them is looked at in the panel
 _DESCRIBED = "whose layer the numbers are of"
 _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 
@@ -166,7 +167,7 @@ def _is_busy(panel: Any) -> bool:
 
 def _arrays(layer: Any) -> Iterator[Any]:
     """What a layer holds: its values or places, what is drawn of fibers, and where it lies."""
-    if isinstance(layer, Surface) or layer.name in _DRAWN:
+    if isinstance(layer, Surface) or carried(layer, _DRAWN) is not None:
         return  # glyphs, ellipsoids and markers of the slice on screen, which are drawn anew with it
     if isinstance(layer, Streamlines):
         yield from (layer.points, layer.offsets, layer.shown)

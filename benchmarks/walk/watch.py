@@ -27,8 +27,8 @@ class Blocked:
     """The GUI thread did not come back to its event loop for a while.
 
     ``seconds`` by the clock, and ``ours`` of them in functions of this package, or in what they called, without
-    drawing; ``cpu_seconds`` that the thread computed meanwhile, which a busy machine leaves alone. ``where`` is the
-    function at fault. ``packages``: seconds of ``ours`` by the package whose function was the innermost one.
+    drawing; ``cpu_seconds`` of these that the thread computed, which a busy machine leaves alone. ``where`` is the
+    function at fault. ``packages``: computed seconds by the package whose function was the innermost one.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class Watch(QObject):
         self.units_differ = True  # in the viewer before an event (samples do): napari's warning comes with every change
         self._main = threading.main_thread().ident or 0
         self._beat, self._cpu = time.perf_counter(), time.thread_time()
-        self._seen: list[tuple[float, str, str]] = []  # when, in which function of ours, and in whose function
+        self._seen: list[tuple[float, float, str, str]] = []  # when, computed, in which function of ours, and in whose
         self._ended = threading.Event()
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_beat)
@@ -92,31 +92,31 @@ class Watch(QObject):
 
     def _on_beat(self) -> None:
         now, cpu_now = time.perf_counter(), time.thread_time()
-        late, cpu_seconds = now - self._beat, cpu_now - self._cpu
+        late = now - self._beat
         seen, self._seen = self._seen, []
         if seen and late > BLOCKED_S:
-            self._note(seen, late, cpu_seconds)
+            self._note(seen, late)
         self._beat, self._cpu = now, cpu_now
 
     def _on_signal(self, _number: int, frame: FrameType | None) -> None:
         """Look at the stack, since the event loop is late; in the GUI thread, where no frame outlives its function."""
-        self._seen.append((time.perf_counter(), _function_of_ours(frame), _package_of(frame)))
+        self._seen.append((time.perf_counter(), time.thread_time(), _function_of_ours(frame), _package_of(frame)))
 
     def _ask_when_late(self) -> None:
         while not self._ended.wait(SAMPLE_S):
             if time.perf_counter() - self._beat > 2 * BEAT_MS / 1000 + SAMPLE_S:
                 signal.pthread_kill(self._main, signal.SIGUSR2)
 
-    def _note(self, seen: list[tuple[float, str, str]], late: float, cpu_seconds: float) -> None:
-        spent, packages, then = Counter[str](), Counter[str](), self._beat
-        for at, name, package in seen:
+    def _note(self, seen: list[tuple[float, float, str, str]], late: float) -> None:
+        spent, packages, then, cpu_then = Counter[str](), Counter[str](), self._beat, self._cpu
+        for at, cpu, name, package in seen:
             if name:
                 spent[name] += at - then
-                packages[package] += at - then
-            then = at
+                packages[package] += cpu - cpu_then
+            then, cpu_then = at, cpu
         if spent:
             where = spent.most_common(1)[0][0]
-            self.blocked.append(Blocked(late, spent.total(), cpu_seconds, where, dict(packages.most_common())))
+            self.blocked.append(Blocked(late, spent.total(), packages.total(), where, dict(packages.most_common())))
 
 
 def _package_of(frame: FrameType | None) -> str:

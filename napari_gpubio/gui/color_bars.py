@@ -171,6 +171,7 @@ class SharedLegend:
     y_size: float
     usual_size: ClassVar[tuple[float, float]]  # pixels, before it has been drawn
     more: Any  # the text below it
+    _shared: _Legends | None = None  # before it is one of them
     _is_folded = False
     _more_count = 0
     _size: tuple[float, float] | None = None  # when it was drawn last, without the text below it
@@ -182,6 +183,7 @@ class SharedLegend:
 
     def unshare(self) -> None:
         """Be none of them any more."""
+        assert self._shared is not None  # it was one
         self._shared.remove(self)
         self._shared.refresh()
         self.viewer.canvas.events._overlay_positions_changed()
@@ -219,7 +221,7 @@ class SharedLegend:
             self.more.pos = (0, self.y_size + _MORE[1] / 2)
             self.x_size, self.y_size = max(self.x_size, _MORE[0]), self.y_size + _MORE[1]
         self._on_position_change()
-        if before != self._size:
+        if before != self._size and self._shared is not None:
             self._shared.refresh()
 
     def _on_box_change(self, *_: Any) -> None:

@@ -1,6 +1,7 @@
 """Layers of a viewer that fit a purpose: changes in them, and a list to choose one from."""
 
 from collections.abc import Callable, Container, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from napari.layers import Image, Labels
@@ -27,6 +28,17 @@ def _ignore(*_: Any) -> None:
 def unwrapped(layer: Any) -> Any:
     """Return the layer that one of napari's proxies stands for, or the layer itself."""
     return getattr(layer, "__wrapped__", layer)
+
+
+def set_mesh(layer: Any, data: Any, colors: Any) -> None:
+    """Put another mesh (vertices, faces; colors of the vertices) into a surface layer.
+
+    The layer is not hidden meanwhile: to switch that takes napari longer than to cut both the mesh and its colors.
+    """
+    with getattr(layer, "_block_refresh", nullcontext)():  # the colors are of another number of vertices
+        layer.vertex_colors = None
+    layer.data = data
+    layer.vertex_colors = colors
 
 
 class LayerListener:

@@ -8,6 +8,7 @@ from napari.layers import Image, Labels, Layer, Points, Shapes, Surface
 from qtpy.QtCore import QObject
 
 from napari_gpubio.gui.connections import Connections, single_shot
+from napari_gpubio.gui.layers import set_mesh
 from napari_gpubio.gui.streamlines import Streamlines
 
 _STROKE_MS = 50  # between two looks of the main viewer at a stroke in a pane
@@ -78,8 +79,7 @@ class LinkedLayer:
 
     def _follow_data(self, *_: Any) -> None:
         if isinstance(self.layer, Surface):
-            self.copy.vertex_colors = None  # of another number of vertices
-            self.copy.data, self.copy.vertex_colors = self.layer.data, self.layer.vertex_colors
+            set_mesh(self.copy, self.layer.data, self.layer.vertex_colors)
         elif self.copy.data is not self.layer.data:
             self.copy.data = self.layer.data
             if isinstance(self.layer, Labels):

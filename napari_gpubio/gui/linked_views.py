@@ -25,6 +25,7 @@ from napari_gpubio.gui.docking import CloseGuard, share_place
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.linked_layer import LinkedLayer
 from napari_gpubio.gui.picking import is_edited
+from napari_gpubio.gui.turns import Turns
 from napari_gpubio.gui.views import VIEWS, camera_of, on_steps, show_as_plane, show_slices_at, view_of
 
 if TYPE_CHECKING:
@@ -72,11 +73,13 @@ class SlicePane(QWidget):
             ]
         )
 
-    def attach(self) -> None:
-        """Show the main viewer's layers, and follow them."""
-        for layer in self._main.layers:
-            self._add(layer)
+    def attach(self) -> Generator[None, None, None]:
+        """Follow the main viewer, and show its layers one by one."""
         self._connections.attach()
+        for layer in list(self._main.layers):
+            if layer in self._main.layers:
+                self._add(layer)
+                yield
         self._follow_active()
         self._follow_orientation()
         self.follow()
@@ -236,7 +239,7 @@ class LinkedViews(QSplitter):
         super().__init__(Qt.Orientation.Vertical, parent)
         self.panes: dict[str, SlicePane] = {}
         self._main = getattr(viewer, "__wrapped__", viewer)  # napari's proxy hides what a canvas needs
-        self._backdrop = Backdrop(self._main)
+        self._backdrop, self._turns = Backdrop(self._main), Turns(self)
         self._point: Any = None
         self._is_main_slow = False
         self._main_later = single_shot(_REST_MS, self._move_main_alone, self)
@@ -276,15 +279,24 @@ class LinkedViews(QSplitter):
             return
         show_letters(self._main)
         show_crosshair(self._main)
+        self._backdrop.attach()
+        self._turns.begin(self._made_panes(), front_of(self._main).changed.emit)  # whose the keys are
+
+    def _made_panes(self) -> Generator[None, None, None]:
         for name in ORDERS:
             self.panes[name] = SlicePane(self._main, name, self.go, self)
             self.addWidget(self.panes[name])
-            self.panes[name].attach()
-        self._backdrop.attach()
-        front_of(self._main).changed.emit()  # whose the keys are
+            yield
+            yield from self.panes[name].attach()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the panes show all layers; one after the other they take napari a while."""
+        return not self._turns.is_under_way
 
     def detach(self) -> None:
         """Let everything go."""
+        self._turns.end()
         self._panes_drawn.stop()
         self._main_later.stop()
         self._backdrop.detach()

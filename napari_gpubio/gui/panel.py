@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
@@ -98,7 +98,8 @@ class _ShownBy(RunDisplay):
 
     def show_result(self, result: Any) -> Pieces | None:
         """Show what the generator returned."""
-        return cast("Pieces | None", self._show(result))
+        found = self._show(result)
+        return found if isinstance(found, Generator) else None
 
 
 class EnginePanel(PanelFrame, RunForm, RunDisplay):
@@ -210,7 +211,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._refusal = self.message
             return
         self._current_display, self._has_preview = display, False
-        self.stale_line.begin(with_inputs=other is None and self.marks_stale)
+        if other is None:
+            self.stale_line.begin(with_inputs=self.marks_stale)
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
@@ -263,9 +265,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         return self.is_in_front
 
     def run_again(self, *, end_first: bool = True) -> None:
-        """Follow a change with a run; a run that is under way is ended first (or waited for), and not shown.
+        """Follow a change with a run; one of the inputs that is under way is ended first (or waited for), not shown.
 
-        Behind another panel nothing runs; see `may_follow`.
+        What else runs is waited for, and shown. Behind another panel nothing runs; see `may_follow`.
         """
         if not self.may_follow():
             return
@@ -274,7 +276,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
                 self.run()
             return
         self._rerun = True
-        if end_first:
+        if end_first and not self._runs_other:
             self.stop()
 
     def stop(self) -> None:
@@ -354,8 +356,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _set_running(self, *, running: bool) -> None:
         self.run_button.setText("Stop" if running else self._run_text)
-        self.bar.setRange(0, 0 if running else 1000)
-        self.bar.setValue(0)
+        self.show_fraction(None if running else 0.0)
 
     def forget_refusal(self) -> None:
         """Remove the message of a Run that was refused, since an input has been changed; other messages stay."""
@@ -367,8 +368,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self._job is None:
             return
         spent = self._clock.seconds  # compiling will not go on as long again
-        self.bar.setRange(0, 1000)
-        self.bar.setValue(int(1000 * step.fraction))
+        self.show_fraction(step.fraction)
         left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self.show_progress(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
@@ -385,7 +385,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._set_running(running=False)
         if self.message == self._busy_note:
             self.clear_message()
-        if self._rerun:
+        if self._rerun and not self._runs_other:
             self._rerun = False
             if outcome.result is not None:
                 self._current_display.keep_result(outcome.result)
@@ -400,15 +400,25 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             if (pieces := self._current_display.show_result(outcome.result)) is not None:
                 self._showing.begin(pieces, self._on_shown)
                 return
-            self.stale_line.end()
-        self.run_finished.emit()
+            self._on_shown()
+            return
+        self._on_end()
 
     def _on_shown(self) -> None:
-        self.stale_line.end()
+        if not self._runs_other:
+            self.stale_line.end()
+        self._on_end()
+
+    def _on_end(self) -> None:
         self.run_finished.emit()
         if self._rerun:
             self._rerun = False
             self.run()
+
+    @property
+    def _runs_other(self) -> bool:
+        """Whether what runs, or has just ended, is something else than the inputs."""
+        return isinstance(self._current_display, _ShownBy)
 
     def _on_used(self) -> None:
         super()._on_used()

@@ -40,6 +40,7 @@ from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
 from napari_gpubio.gui.window_state import parts_of
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
+_BAR_STEPS = 1000
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 _NAMING_MS = 100  # after the inputs were laid out last, until new ones have names
 _MAX_PIXELS = 16_777_215  # Qt's, of a part without a limit
@@ -51,7 +52,7 @@ class PanelFrame(QWidget):
 
     A subclass fills ``self.inputs`` (what scrolls), what stays in sight (``self.header``: the main input,
     ``self.result_head``, ``self.above_run``) and ``self.buttons``, and says how far its work is in the line of
-    `show_progress` and in ``self.bar``. The viewer is napari's or its public proxy.
+    `show_progress` and by `show_fraction`. The viewer is napari's or its public proxy.
 
     What is said ends when its reason does: a message and the status of what was done with the next thing that the user
     does in the panel, an error also with the next success.
@@ -253,6 +254,16 @@ class PanelFrame(QWidget):
         """Show in the status line what is being done; it stays until it is replaced."""
         self._is_progress = True
         self._show_text(text)
+
+    def show_fraction(self, fraction: float | None) -> None:
+        """Show how far the work is, None if that is not known, with the window's next picture.
+
+        Qt would draw the bar at once, and with it the whole window with its canvas.
+        """
+        self.bar.setUpdatesEnabled(False)
+        self.bar.setRange(0, 0 if fraction is None else _BAR_STEPS)
+        self.bar.setValue(int(_BAR_STEPS * (fraction or 0.0)))
+        self.bar.setUpdatesEnabled(True)
 
     def _end_error(self) -> None:
         if self._message.styleSheet() == theme.ERROR_STYLE:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication
 from vispy.gloo import glir
 
 from napari_gpubio.core.napari_io import volume_layer
@@ -34,9 +35,20 @@ def image(viewer):
     return viewer.add_image(data, **keywords)
 
 
+def linked(viewer):
+    """The views, when all panes show the layers."""
+    return until_ready(LinkedViews(viewer))
+
+
+def until_ready(views):
+    while not views.is_ready:
+        QApplication.processEvents()
+    return views
+
+
 @pytest.fixture
 def views(viewer, image, qtbot):
-    views = LinkedViews(viewer)
+    views = linked(viewer)
     qtbot.addWidget(views)
     yield views
     views.detach()
@@ -238,7 +250,7 @@ def test_planes_and_rgb_images_follow_the_crosshair_and_are_where_they_were_afte
     normal = (0.0, 1.0, 0.0)
     plane = {"position": (1.0, 2.0, 3.0), "normal": normal}
     rgb = viewer.add_image(np.zeros((*SHAPE, 3)), rgb=True, name="directions", units=MM, depiction="plane", plane=plane)
-    views = LinkedViews(viewer)
+    views = linked(viewer)
     qtbot.addWidget(views)
     place = center_of(image)
     views.go(place)
@@ -265,6 +277,7 @@ def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):
     viewer.layers.remove(image)
     viewer.add_image(np.zeros(SHAPE), name="other")
     views.attach()
+    until_ready(views)
     for model in models(views).values():
         assert [layer.name for layer in model.layers] == ["other"]
 
@@ -298,7 +311,7 @@ def test_units_that_a_layer_is_lent_are_lent_to_its_copies(viewer, views, image)
 def test_a_pane_lets_no_welcome_page_list_its_shortcuts_again_and_again(viewer, monkeypatch):
     page, listed = viewer.window._qt_viewer._welcome_widget, []
     monkeypatch.setattr(type(page), "refresh_shortcuts", lambda one, *_: listed.append(one))
-    views = LinkedViews(viewer)
+    views = linked(viewer)
     views.detach()
     views.deleteLater()
     assert page not in listed

@@ -55,6 +55,49 @@ def test_it_can_be_run_again_but_not_while_it_runs(qtbot, panel):
     assert [result for result, _ in panel.results] == [3, 2]
 
 
+def test_a_result_in_pieces_is_shown_before_the_next_run_and_to_its_end_when_the_panel_closes(
+    qtbot, panel, monkeypatch
+):  # fmt: skip
+    shown, held = [], threading.Event()
+
+    def pieces(result):
+        for number in range(3):
+            shown.append((result, number))
+            yield
+            while held.is_set():
+                yield
+
+    monkeypatch.setattr(panel, "show_result", pieces)
+    held.set()
+    panel.go.set()
+    panel.run()
+    qtbot.waitUntil(lambda: len(shown) == 1)
+    assert panel.is_busy
+    panel.total = 2
+    panel.run_again()
+    held.clear()
+    with finished(qtbot, panel):
+        pass
+    assert shown == [(4, 0), (4, 1), (4, 2)]
+    held.set()
+    qtbot.waitUntil(lambda: len(shown) == 4)
+    held.clear()
+    panel.teardown()
+    assert shown[3:] == [(2, 0), (2, 1), (2, 2)]
+    assert not panel.is_busy
+
+
+def test_an_edit_does_not_end_what_else_runs_and_is_followed_after_it(qtbot, panel):
+    shown = []
+    panel.run_other(panel.make_steps, shown.append)
+    qtbot.waitUntil(panel.begun.is_set)
+    panel.run_again()
+    panel.go.set()
+    qtbot.waitUntil(lambda: len(panel.results) == 1)
+    assert shown == [panel.total]
+    assert panel.results[0][0] == panel.total
+
+
 def test_stop_shows_what_was_done(qtbot, panel):
     panel.stop()
     assert not panel.running

@@ -14,6 +14,7 @@ from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.napari_io import ellipsoids_of, field_of
 from napari_gpubio.gui.connections import Connections, Follower, single_shot
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
+from napari_gpubio.gui.layers import set_mesh
 
 SLICE, NEAR = "slice", "near"  # which ellipsoids there are
 _PAUSE_MS = 80  # without another move, before ellipsoids follow
@@ -103,9 +104,7 @@ class Ellipsoids(QObject, Follower):
             return
         layer, part, mesh, colors = outcome.result
         self._is_outside = mesh is None
-        layer.visible = False  # so that it is sliced and drawn once, not after each of these changes
         if mesh is not None:
-            layer.vertex_colors = None  # of another number of vertices
-            layer.data, layer.vertex_colors = mesh, colors
+            set_mesh(layer, mesh, colors)
             layer.metadata[KEY][PART] = part
-            layer.visible = True
+        layer.visible = mesh is not None

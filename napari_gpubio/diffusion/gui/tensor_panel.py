@@ -2,7 +2,8 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run
@@ -45,6 +46,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.panel import Pieces
+from napari_gpubio.gui.results import ResultFiles
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -67,6 +69,17 @@ class Fitted:
     study: str
 
 
+def _read_tensors(path: Path, maps: Sequence[str]) -> tuple[str, TensorField, Sequence[str]]:
+    """Read a tensor image; returns its title, its tensors, and what was noticed. Maps are made, and kept with it."""
+    opened = OpenTensors.at(path)
+    made = run(opened, device="cpu")
+    remember(opened.output(), made, "cpu")
+    for name in maps:
+        if name != "S0" or made.field.s0 is not None:
+            scalar_map(made.field, name)
+    return opened.title, made.field, made.notes
+
+
 class TensorPanel(ScanPanel):
     """Fit tensors; show scalar maps and ellipsoids."""
 
@@ -75,8 +88,10 @@ class TensorPanel(ScanPanel):
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
-        self.ellipsoids = Ellipsoids(viewer, self)
-        for part in (self.view_box, self.noise_box, self.ellipsoids):
+        self.ellipsoids, self.files = Ellipsoids(viewer, self), ResultFiles(self)
+        self.files.status_changed.connect(self.show_status)
+        self.files.error_occurred.connect(self.show_error)
+        for part in (self.view_box, self.noise_box, self.ellipsoids, self.files):
             self.own(part)
         self._on_scan()
 
@@ -163,27 +178,32 @@ class TensorPanel(ScanPanel):
 
     # -- opening --------------------------------------------------------------------------------------------------
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run is under way, or a file is being opened."""
+        return super().is_busy or self.files.is_busy
+
     def open_scan(self, path: str | Path) -> None:
-        """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
-        try:
-            for data, keywords, _ in scan_layers(read_dwi(path), Path(path).name.split(".")[0]):
-                layer = self.viewer.add_image(data, **keywords)
-                self.scan_box.choose(layer)
-        except GpuBioError as error:
-            self.show_error(str(error))
+        """Read a diffusion scan and add its layers; what goes wrong is shown as a sentence."""
+        self.files.read(Path(path), lambda file: scan_layers(read_dwi(file), file.name.split(".")[0]), self._show_scan)
+
+    def _show_scan(self, layers: list[LayerData]) -> None:
+        for data, keywords, _ in layers:
+            self.scan_box.choose(self.viewer.add_image(data, **keywords))
 
     def open_tensors(self, path: str | Path) -> None:
-        """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
-        try:
-            opened = OpenTensors.at(path)
-            made = run(opened, device="cpu")
-        except GpuBioError as error:
-            self.show_error(str(error))
-            return
-        remember(opened.output(), made, "cpu")
-        self._add_maps(made.field, opened.title)
-        if made.notes:
-            self.show_note(notes_text(made.notes))
+        """Read a tensor image and add its maps; what goes wrong is shown as a sentence."""
+        self.files.read(Path(path), partial(_read_tensors, maps=self._chosen_maps()), self._show_tensors)
+
+    def _chosen_maps(self) -> list[str]:
+        return [name for name in MAPS if self.map_boxes[name].isChecked()]
+
+    def _show_tensors(self, read: tuple[str, TensorField, Sequence[str]]) -> None:
+        title, field, notes = read
+        for _ in self._add_maps(field, title):
+            pass
+        if notes:
+            self.show_note(notes_text(notes))
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -192,7 +212,7 @@ class TensorPanel(ScanPanel):
         scan, study = self.chosen_scan()
         settings, device, draft = self.settings, self.device, self.take_draft()
         mask = mask_in(self.mask_box.layer, scan)
-        maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
+        maps = self._chosen_maps()
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_tensors_steps(scan, mask, settings, device=device, stop=stop)
@@ -212,8 +232,8 @@ class TensorPanel(ScanPanel):
         self.show_notes(result.field, "The fit was stopped early: only part of the volume has tensors")
 
     def _add_maps(self, field: TensorField, study: str) -> Pieces:
-        for name in MAPS:
-            if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
+        for name in self._chosen_maps():
+            if name != "S0" or field.s0 is not None:
                 data, keywords, _ = with_record(map_layer(field, name, study), field)
                 self.viewer.add_image(data, **keywords)
                 yield

@@ -272,7 +272,9 @@ class Flow(FlowMatrices):
         return mass
 
     def volume_of(self, voxels: Array, values: Array) -> npt.NDArray[np.float32]:
-        """Sums of values by voxel of the ordered fixels, as a volume of the given grid."""
+        """Sums of values by voxel of the ordered fixels, ascending, as a volume of the given grid."""
         volume = np.zeros(int(np.prod(self.shape)), np.float32)
-        volume[self.nodes.given] = np.bincount(voxels, values, minlength=len(volume))
+        if len(voxels):
+            begins = np.flatnonzero(np.diff(voxels, prepend=-1))
+            volume[self.nodes.given[voxels[begins]]] = np.add.reduceat(values, begins)
         return volume.reshape(self.shape)

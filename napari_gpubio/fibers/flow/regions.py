@@ -55,6 +55,22 @@ def place_regions(
     return Placed(labels.astype(np.int64), names, voxels, members, notes)
 
 
+def place_source(
+    field: FixelField, nodes: FixelNodes, source: AnyRegion, others: Placed | None
+) -> tuple[Placed, npt.NDArray[np.int32]]:
+    """Return a source as the only region, and its fixels; what mass arrives in are other regions, if there are any.
+
+    InvalidInput if it has no fixels, or it is not known how it lies to them.
+    """
+    voxels = voxels_of(field, nodes, source)
+    fixels = fixels_in(nodes, voxels)
+    fixels = fixels[nodes.outside(EXCLUDED, fixels)]
+    if not len(fixels):
+        raise InvalidInput(_no_fixels([source], [source.name], nodes))
+    members = Members.of([fixels], len(nodes.voxels)) if others is None else others.members
+    return Placed(np.ones(1, np.int64), (source.name,), (voxels,), members, ()), fixels
+
+
 def _of_atlas(field: FixelField, nodes: FixelNodes, atlas: Atlas) -> tuple[Array, tuple[str, ...], tuple[Array, ...]]:
     what = "the atlas" if atlas.path is None else atlas.path.name
     check_place(field, atlas.labels.shape, atlas.affine, what, is_oriented=atlas.is_oriented)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
@@ -21,7 +21,7 @@ from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region
 from napari_gpubio.fibers.flow.gates import nodes_through, passing
 from napari_gpubio.fibers.flow.model import LEAST_PASSING, Flow
 from napari_gpubio.fibers.flow.nodes import FixelNodes
-from napari_gpubio.fibers.flow.regions import Placed, place_regions
+from napari_gpubio.fibers.flow.regions import Placed, place_regions, place_source
 from napari_gpubio.fibers.flow.run import Directed, fixels_of, flow_of, flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings
 from napari_gpubio.fibers.kernels.transport.problem import TransportProblem
@@ -284,8 +284,8 @@ def _content(region: Atlas | AnyRegion) -> str:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-def move_from(ground: Ground, source: AnyRegion, device: Device) -> SourceFlow:
-    """Move the mass of one source: what follows a drag.
+def move_from(ground: Ground, source: AnyRegion) -> SourceFlow:
+    """Move the mass of one source, on the CPU, which takes less time for one than a GPU: what follows a drag.
 
     Parameters
     ----------
@@ -293,8 +293,6 @@ def move_from(ground: Ground, source: AnyRegion, device: Device) -> SourceFlow:
         What it flows on.
     source
         Where mass leaves.
-    device
-        A single processor.
 
     Raises
     ------
@@ -302,12 +300,11 @@ def move_from(ground: Ground, source: AnyRegion, device: Device) -> SourceFlow:
         If the source is empty or has no fixels.
     """
     clock, field, settings = RunClock(), ground.fixels, ground.settings
-    placed = place_regions(field, ground.nodes, [source], 0.0)  # thin ones are those that mass arrives in
-    members, own = (ground.placed or placed).members, placed.members.fixels
+    placed, own = place_source(field, ground.nodes, source, ground.placed)
     flows, arrived = list[Flow](), np.zeros(len(ground.names))
     for sign, nodes in ground.ways:
-        problem = TransportProblem(nodes, settings, members, field.cache, sources=(own,))
-        with Runs(problem, device) as runs:
+        problem = TransportProblem(nodes, settings, placed.members, field.cache, sources=(own,))
+        with Runs(problem, CPU) as runs:
             drive(runs.steps("moving mass along fixels", None))
             (part,) = runs.take()
             ended = runs.each[0].ended
@@ -315,12 +312,12 @@ def move_from(ground: Ground, source: AnyRegion, device: Device) -> SourceFlow:
         flows.append(flow_of(field, problem, placed, [alone], ended, {}))
         if ground.placed is not None:
             arrived += sign * part.arrivals[0]
-    flow = dataclasses.replace(flows[0], parameters=how_made(device, clock.seconds, flow=plain_fields(settings)))
+    flow = dataclasses.replace(flows[0], parameters=how_made(CPU, clock.seconds, flow=plain_fields(settings)))
     if len(flows) > 1:
         flow = passing(flow, [(sign, other) for (sign, _), other in zip(ground.ways[1:], flows[1:], strict=True)])
     around = np.zeros(len(ground.names), bool)
     if ground.placed is not None:
-        around[members.regions_of(own)] = True
+        around[placed.members.regions_of(own)] = True
     overlaps = None if ground.flow is None else ground.overlaps_with(flow)
     return SourceFlow(flow=flow, ground=ground, arrived=np.maximum(arrived, 0.0), around=around, overlaps=overlaps)
 
@@ -353,7 +350,7 @@ def source_flow_steps(
     include, exclude
         Gates that are passed, and regions that may not be entered, as for `napari_gpubio.fibers.flow.flow`.
     device
-        See `napari_gpubio.core.device.choose_device`.
+        Of the flows of the regions, see `napari_gpubio.core.device.choose_device`; the source is moved on the CPU.
     stop
         Set it to stop early; regions are then ranked by arrivals where the flows of some are missing.
 
@@ -387,7 +384,7 @@ def source_flow_steps(
     fixels = fixels_of(field, chosen)
     ground = yield from ground_steps(fixels, atlas, settings, chosen, stop, include, exclude)
     yield Step(0, 1, "moving the mass of the source")
-    return move_from(ground, source, chosen.each[0])
+    return move_from(ground, source)
 
 
 source_flow = driven(source_flow_steps)

@@ -15,7 +15,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import SPACING, Folded, notes_text
-from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
@@ -183,7 +183,7 @@ class SpecklePanel(EnginePanel):
         self._inputs = [self.source_box.stack.layer, *([] if dark is None else [dark])]
         return run_steps(run, stop)
 
-    def show_result(self, result: Any) -> None:
+    def show_result(self, result: Any) -> Pieces:
         """Show the maps of a whole stack, and curves of the regions."""
         if result is None or (result.fit is not None and not result.fit.has_begun):
             self.show_status("stopped before there was anything to show; nothing was changed")
@@ -196,9 +196,9 @@ class SpecklePanel(EnginePanel):
                 layer.visible = False  # it would be seen where maps have no values, at their border
         results.hide_earlier(self.viewer, result.run.name)
         if result.fit is not None:
-            self.map_box.layer_box.choose(results.add_fit(self.viewer, result, result.fit))
+            self.map_box.layer_box.choose((yield from results.add_fit(self.viewer, result, result.fit)))
         else:
-            self.map_box.layer_box.choose(results.add_maps(self.viewer, result))
+            self.map_box.layer_box.choose((yield from results.add_maps(self.viewer, result)))
             index = result.maps.settings.index
             if isinstance(index, RelativeFlow) and index.baseline is not None:
                 self.map_box.baseline_text.setText(f"of the stack: its first {index.baseline[1] + 1} frames")

@@ -1,7 +1,7 @@
 """Results of a whole stack as layers; another run that gives the same kind of map takes its place."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -100,27 +100,30 @@ def hide_earlier(viewer: Any, source: str) -> None:
             layer.visible = False
 
 
-def add_maps(viewer: Any, result: StackResult) -> Any:
-    """Add or update the layers of contrast maps; returns that of the chosen map."""
+def add_maps(viewer: Any, result: StackResult) -> Generator[None, None, Any]:
+    """Add or update the layers of contrast maps, a piece each; returns that of the chosen map."""
     maps, run, output = result.maps, result.run, result.operation.output
     if maps.mask is not None:
         mask, keywords, kind = _layer_of(maps, output(MASK), run.name, run.place)
         mask &= np.uint8(0xFF ^ EDGE)  # beyond the border the maps are empty anyway
         del keywords["metadata"][KEY][RECORD]  # it is not all of the mask that the operation makes
         _add(viewer, (mask, keywords, kind), is_visible=False)
+        yield
     has_index = maps.settings.has_index
     chosen = _add(viewer, _layer_of(maps, output(CONTRAST), run.name, run.place), is_visible=not has_index)
+    yield
     if maps.index is not None:
         chosen = _add(viewer, _layer_of(maps, output(INDEX), run.name, run.place), is_visible=True)
     return chosen
 
 
-def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Any:
-    """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
+def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Generator[None, None, Any]:
+    """Add or update the layers of a multi-exposure fit that has begun, a piece each; returns the first of them."""
     run, output, chosen = result.run, result.operation.output, None
     _add(viewer, _layer_of(fit.fit, output(MASK), run.name, run.place), is_visible=False)
     for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=run.shows_errors)):
         layer = _layer_of(fit.fit, output(one.part), run.name, run.place, notes=fit.notes)
+        yield
         chosen = _add(viewer, layer, is_visible=one is FIT_MAPS[0])
     return chosen
 

@@ -124,8 +124,13 @@ def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
     wait_until(qtbot, lambda: not panel.glyphs.is_busy)
     assert not panel.glyphs.layer.visible
     assert "no FODs in this part" in panel.message
-    panel.shows_glyphs.setChecked(False)
-    assert panel.glyphs.layer is None
+    viewer.layers.remove(panel.glyphs.layer)
+    viewer.dims.set_current_step(axis, steps[axis])
+    qtbot.wait(150)
+    assert drawn(panel, qtbot) is None, "what the user has deleted stays so"
+    for is_checked in (False, True):
+        panel.shows_glyphs.setChecked(is_checked)
+        assert (drawn(panel, qtbot) is not None) == is_checked
 
 
 def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, field, fods, tmp_path):
@@ -204,7 +209,8 @@ def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, q
     add_scan(viewer, scan)
     layers, stop = list(viewer.layers), threading.Event()
     stop.set()
-    panel.show_result(drive(panel.make_steps(stop)))
+    for _ in panel.show_result(drive(panel.make_steps(stop))):
+        pass
     assert "stopped before the deconvolution began" in panel.message
     assert list(viewer.layers) == layers
 

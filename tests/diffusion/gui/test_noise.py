@@ -18,6 +18,7 @@ from tests.diffusion.gui.tensor_samples import add_panel, add_scan, fit, layer_n
 from tests.dock_widgets import (
     MILLISECONDS,
     Held,
+    open_and_wait,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -49,9 +50,9 @@ def by_api(**settings):
 
 
 @pytest.fixture
-def noise_box(fit_panel, tmp_path):
+def noise_box(fit_panel, qtbot, tmp_path):
     """The group, with a scan from a file."""
-    fit_panel.open_scan(saved(noisy_scan(), tmp_path))
+    open_and_wait(qtbot, fit_panel.open_scan, saved(noisy_scan(), tmp_path))
     return fit_panel.noise_box
 
 

@@ -33,6 +33,7 @@ from tests.dock_widgets import (
     ended,
     error_after_run,
     forget_choices,
+    open_and_wait,
     save_scripts_as,
     script_of,
     shown_by_script,
@@ -186,7 +187,7 @@ def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeyp
 
 @pytest.mark.daily
 def test_the_script_with_a_painted_mask_and_one_shell(proxy, fit_panel, qtbot, tmp_path, monkeypatch):
-    fit_panel.open_scan(str(saved(sticks(), tmp_path)))
+    open_and_wait(qtbot, fit_panel.open_scan, str(saved(sticks(), tmp_path)))
     fit_panel.shell_boxes[2000].setChecked(False)
     mask = np.zeros((40, 40, 40), int)
     mask[10:30, 12:28, 5:35] = 1

@@ -11,7 +11,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.diffusion.gui import tensor_panel as module
 from napari_gpubio.diffusion.napari_io import field_of, scan_of
 from tests.diffusion.gui.tensor_samples import add_scan, fit, layer_named, names, phantom_field, saved, sticks
-from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, error_after_run, save_scripts_as, script_of
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, error_after_run, open_and_wait, save_scripts_as, script_of
 from tests.sentences import says
 
 # -- what can go wrong -----------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_the_lowest_shell_of_a_scan_without_b_0_can_be_taken(proxy, fit_panel, q
     scan = sticks()
     along_x = np.where(scan.is_b0[:, None], [1.0, 0, 0], scan.directions)
     near = dataclasses.replace(scan, bvals=np.where(scan.is_b0, 90.0, scan.bvals), directions=along_x)
-    fit_panel.open_scan(saved(near, tmp_path))
+    open_and_wait(qtbot, fit_panel.open_scan, saved(near, tmp_path))
     layer = fit_panel.scan_box.layer
     assert any(says(note, "no volume counts as b = 0", "b0_limit=90") for note in fit_panel.input_notes())
     assert list(fit_panel.shell_boxes) == [100, *[shell for shell in scan.shells() if shell]]
@@ -110,9 +110,9 @@ def test_the_lowest_shell_of_a_scan_without_b_0_can_be_taken(proxy, fit_panel, q
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 
-def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, tmp_path):
+def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, qtbot, tmp_path):
     path = saved(sticks(), tmp_path)
-    fit_panel.open_scan(str(path))
+    open_and_wait(qtbot, fit_panel.open_scan, str(path))
     scan = scan_of(fit_panel.scan_box.layer)
     assert scan.path == path
     assert np.allclose(scan.directions, sticks().directions, atol=1e-6)
@@ -120,20 +120,20 @@ def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, tmp_path):
         (tmp_path / name).unlink(missing_ok=True)
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        fit_panel.open_scan(str(path))
+        open_and_wait(qtbot, fit_panel.open_scan, str(path))
         assert name.removeprefix("dwi.") in fit_panel.message
         assert names(proxy) == ["dwi", "dwi b = 0 mean"]
 
 
-def test_opening_tensors(proxy, fit_panel, tmp_path):
+def test_opening_tensors(proxy, fit_panel, qtbot, tmp_path):
     path = tmp_path / "tensors.nii.gz"
     diffusion.io.write_tensors(path, phantom_field())
-    fit_panel.open_tensors(str(path))
+    open_and_wait(qtbot, fit_panel.open_tensors, str(path))
     assert names(proxy) == ["tensors FA", "tensors DEC"]
     field = field_of(proxy.layers[0])
     assert np.allclose(field.tensors[field.mask], phantom_field().tensors[field.mask], atol=1e-9)
-    fit_panel.open_tensors(str(tmp_path / "missing.nii.gz"))
+    open_and_wait(qtbot, fit_panel.open_tensors, str(tmp_path / "missing.nii.gz"))
     assert "missing.nii.gz" in fit_panel.message
-    fit_panel.open_tensors(str(sample_path("brain_phantom") / "dwi.nii.gz"))
+    open_and_wait(qtbot, fit_panel.open_tensors, str(sample_path("brain_phantom") / "dwi.nii.gz"))
     assert fit_panel.message
     assert len(proxy.layers) == 2

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion.phantom.crossings import crossing
 from napari_gpubio.diffusion.regions import Atlas
@@ -60,7 +59,7 @@ def test_through_a_gate_a_source_has_the_numbers_of_its_region(field, atlas):
 
 
 def test_without_the_flows_of_regions_a_source_is_ranked_by_arrivals(field, atlas):
-    found = move_from(ground_of(field, atlas, FlowSettings()), ball("here", (-20, 0, 0)), CPU)
+    found = move_from(ground_of(field, atlas, FlowSettings()), ball("here", (-20, 0, 0)))
     assert found.overlaps is None
     assert not found.complete
     assert found.ranked()[0].region in ("east", "west")

@@ -31,6 +31,7 @@ from tests.dock_widgets import (
     NOTHING_COPIED,
     button,
     moved,
+    open_and_wait,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -245,7 +246,7 @@ def fitting(viewer, qtbot):
 @pytest.mark.daily
 def test_maps_with_their_limits_and_ellipsoids(viewer, fitting, qtbot, tmp_path, monkeypatch):
     path, _ = tilted_scan(tmp_path)
-    fitting.open_scan(path)
+    open_and_wait(qtbot, fitting.open_scan, path)
     fitting.form.widget("iterations").value = 1
     fitting.map_boxes["MD"].setChecked(True)
     press_and_wait(qtbot, fitting, fitting.run_button)

@@ -10,7 +10,7 @@ from napari_gpubio.diffusion.napari_io import scan_layers
 from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers.gui import TrackingPanel
 from tests.diffusion.brain_samples import coarse_brain
-from tests.dock_widgets import button, press_and_wait, until_the_end
+from tests.dock_widgets import button, press_and_wait, until_the_end, wait_until
 
 
 @pytest.fixture
@@ -46,6 +46,7 @@ def test_white_matter_is_found_and_seeded(viewer, panel, qtbot, tmp_path):
     press_and_wait(qtbot, panel, panel.run_button)
     assert "voxels, about " in launch.text(), "after a run it is known how long one takes"
     panel.seed_box.form.widget("per_voxel").value = 2
+    wait_until(qtbot, lambda: not panel.is_busy)  # it is followed
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.track_to_file(tmp_path / "brain.trx")
     written = tractograms.io.read_tractogram(tmp_path / "brain.trx")

@@ -14,6 +14,7 @@ from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.fods.napari_io import fods_of, glyph_data, glyph_layer
 from napari_gpubio.gui.connections import Connections, Follower, single_shot
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
+from napari_gpubio.gui.layers import set_mesh
 from napari_gpubio.gui.views import camera_of
 
 _PAUSE_MS = 80  # without another move, before glyphs follow
@@ -24,7 +25,8 @@ _AROUND = 0.1  # of the screen: glyphs beyond its edges, for small moves
 class SliceGlyphs(QObject, Follower):
     """Draws the FODs of the slice on screen, as long as it is switched on.
 
-    In 3-D the glyphs of the last slice stay, as whole ones. A panel owns it (`EnginePanel.own`).
+    In 3-D the glyphs of the last slice stay, as whole ones. If the user deletes their layer, no move brings it back. A
+    panel owns it (`EnginePanel.own`).
     """
 
     error_occurred = Signal(str)
@@ -35,6 +37,7 @@ class SliceGlyphs(QObject, Follower):
         self._viewer = viewer
         self._fods: FodField | None = None
         self._size, self._same = 1.0, False
+        self._is_shown = False  # since `show` was called last
         self._drawn_corners: tuple[Any, Any] = (None, None)
         self._job = LatestJob(self, self._on_mesh)
         self._pause = single_shot(_PAUSE_MS, self._draw, self)
@@ -53,7 +56,7 @@ class SliceGlyphs(QObject, Follower):
 
     def show(self, fods: FodField | None, *, size: float = 1.0, same: bool = False) -> None:
         """Draw the glyphs of FODs from now on; None takes them away."""
-        self._fods, self._size, self._same = fods, size, same
+        self._fods, self._size, self._same, self._is_shown = fods, size, same, False
         if fods is None:
             self._pause.stop()
             self._job.cancel()
@@ -73,8 +76,11 @@ class SliceGlyphs(QObject, Follower):
         return [(event, self._on_move) for event in (dims.point, dims.order, dims.ndisplay, camera.zoom, camera.center)]
 
     def _on_move(self, *_: Any) -> None:
-        if self._fods is not None:
+        if self._fods is not None and not self._is_deleted():
             self._pause.start()
+
+    def _is_deleted(self) -> bool:
+        return self._is_shown and self.layer is None
 
     def _draw(self) -> None:
         fods, size, same = self._fods, self._size, self._same
@@ -127,7 +133,7 @@ class SliceGlyphs(QObject, Follower):
         fods: FodField
         mesh: Mesh | None
         fods, mesh, part = outcome.result
-        if fods is not self._fods:
+        if fods is not self._fods or self._is_deleted():
             return
         if self._has_moved():  # napari tells the new corners with its next frame only
             self._pause.start()
@@ -137,6 +143,7 @@ class SliceGlyphs(QObject, Follower):
                 layer.visible = False
             self.nothing_drawn.emit()
             return
+        self._is_shown = True
         try:
             self._put(layer, fods, mesh, part)
         except GpuBioError as error:
@@ -145,11 +152,7 @@ class SliceGlyphs(QObject, Follower):
     def _put(self, layer: Any | None, fods: FodField, mesh: Mesh, part: tuple[Any, ...]) -> None:
         """Show a mesh in the layer, or in a new one; another layer stays active."""
         if layer is not None and carried(layer, "glyphs_of") is fods:
-            (vertices, faces), colors = glyph_data(fods, mesh)
-            layer.visible = False  # so that it is sliced and drawn once, not after each of these changes
-            layer.vertex_colors = None  # of another number of vertices
-            layer.data = (vertices, faces)
-            layer.vertex_colors = colors
+            set_mesh(layer, *glyph_data(fods, mesh))
             layer.metadata[KEY][PART] = part
             layer.visible = True
             return

@@ -20,7 +20,7 @@ from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.panel import EnginePanel, Pieces
 
 _OUTPUTS = {"noise σ": "noise", "denoised": "scan", "residual": "residual"}
 _DENOISE = (
@@ -96,14 +96,16 @@ class NoiseBox(QGroupBox, Follower):
 
     # -- results --------------------------------------------------------------------------------------------------
 
-    def _show(self, denoised: Denoised | None) -> None:
+    def _show(self, denoised: Denoised | None) -> Pieces:
         """Add the layers, choose the denoised scan in the place of the raw one, and tell what was found."""
         if denoised is None:
             self._panel.show_status("stopped")
             self._panel.show_note(_STOPPED)
             return
-        add = self._panel.viewer.add_image
-        layers = {part: add(data, **keywords) for part, (data, keywords, _) in denoised.layers.items()}
+        layers = {}
+        for part, (data, keywords, _) in denoised.layers.items():
+            layers[part] = self._panel.viewer.add_image(data, **keywords)
+            yield
         for layer in self._panel.viewer.layers:
             if shows_signal_of(layer, denoised.scan):
                 layer.visible = False

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
@@ -75,7 +75,7 @@ class Inputs:
             remember(output, Peaks(fixels), self.device)
         atlas = None if self.atlas is None else self.atlas.atlas
         ground = yield from ground_steps(fixels, atlas, self.settings, device, stop, **self.walls)
-        return Prepared(inputs=self, ground=ground, device=device, sources=self.sources())
+        return Prepared(inputs=self, ground=ground, sources=self.sources())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,7 +95,6 @@ class Prepared:
 
     inputs: Inputs
     ground: Ground
-    device: Device
     sources: Mapping[str, Any]
 
     @property
@@ -105,7 +104,7 @@ class Prepared:
 
     def moved(self, source: ChosenRegion) -> Moved:
         """Move the mass of a source."""
-        flow = move_from(self.ground, source.region, self.device.each[0])
+        flow = move_from(self.ground, source.region)
         return Moved(flow, FlowFromSource(source=source.output(), settings=self.ground.settings, **self.sources))
 
 

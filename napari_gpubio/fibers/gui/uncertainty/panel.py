@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY, volume_layer
+from napari_gpubio.core.napari_io import KEY, carried, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.states import Shown
@@ -252,12 +252,17 @@ class UncertaintyPanel(EnginePanel):
     def _show_map(self, result: Repeated) -> None:
         """Show how probable each voxel is, in place of a map of these fibers that is there."""
         name = probability_name(result.layer.name)
-        if name in self.viewer.layers:
-            self.viewer.layers.remove(name)
         data, keywords, _ = volume_layer(result.found.probability, result.found.fibers.affine, name, **MAP)
         if result.operation is not None:
             keywords["metadata"][KEY][RECORD] = record_of_output(result.operation.output())
-        image = self.viewer.add_image(data, **keywords)
+        image = next((layer for layer in self.viewer.layers if layer.name == name), None)
+        place = keywords["metadata"][KEY]["affine"]
+        if image is not None and np.shape(image.data) == data.shape and np.array_equal(carried(image, "affine"), place):
+            image.data, image.metadata = data, keywords["metadata"]
+        else:
+            if image is not None:
+                self.viewer.layers.remove(name)
+            image = self.viewer.add_image(data, **keywords)
         if result.layer in self.viewer.layers:
             result.layer.color_by_image(image)
             layers = self.viewer.layers
