@@ -17,6 +17,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.fibers.flow import FlowMatrices, FlowRepeats, flow, flow_repeats
 
 SETTINGS = ((2500.0, 25.0), (1000.0, 12.0))
+SEED = 10  # intervals were chosen on seeds 0 to 7
 WEAK = 0.02  # smaller numbers of a false pair are next to nothing
 FIRST = 3
 
@@ -56,7 +57,7 @@ def coverage(report: Report, device: str, seeds: int, repeats: int, b: float, sn
     clean = case_of(b, np.inf, 0)
     truth = flow(clean.fods, clean.atlas, device=device)
     seconds, found = [], dict[tuple[str, str], dict[str, list[float]]]()
-    for seed in range(seeds):
+    for seed in range(SEED, SEED + seeds):
         case = case_of(b, snr, seed)
         begun = time.perf_counter()
         sure = flow_repeats(case.scan, case.fods, case.atlas, repeats=repeats, random_seed=seed, device=device)
@@ -89,7 +90,8 @@ def main() -> None:
     path = result_path(given.json, "fibers_flow_repeats", facts["date"], choose_device(given.device))
     about = (
         "True: both ends of a bundle; false: numbers from 0.02 on of other pairs; next to none: below. Pairs count in "
-        "both directions, so intervals of numbers come in twos. The truth is the flow without noise."
+        "both directions, so intervals of numbers come in twos. The truth is the flow without noise. Intervals were "
+        "chosen on other seeds."
     )
     report = Report(path, "How sure the flow of fibers is", facts, "", about)
     how = given.device, given.seeds, given.repeats

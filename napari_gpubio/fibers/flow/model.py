@@ -83,11 +83,7 @@ class FlowMatrices(RegionMatrices):
 
         Regions of the same number have the rank of the first of them. Arguments are those of `matrix`.
         """
-        matrix = np.nan_to_num(self.matrix(of), nan=-1.0)
-        np.fill_diagonal(matrix, -np.inf)
-        ranks = np.array([np.searchsorted(np.sort(-row), -row) for row in matrix], np.int64).reshape(matrix.shape) + 1
-        np.fill_diagonal(ranks, 0)
-        return ranks
+        return ranks_of(self.matrix(of))
 
     def ranked(self, label: int, of: str = OVERLAP) -> list[tuple[int, str, float]]:
         """Return labels, names and numbers of the other regions, the largest number first.
@@ -130,6 +126,15 @@ class FlowMatrices(RegionMatrices):
         if found.labels.shape != (count,) or not found.overlaps.shape == found.arrived.shape == (count, count):
             raise InvalidInput(f"{path.name}: its matrices do not fit its {count} regions; the file is damaged")
         return found
+
+
+def ranks_of(matrix: Array) -> npt.NDArray[np.int64]:
+    """Return the ranks of the numbers of each row, see `FlowMatrices.ranks`."""
+    matrix = np.nan_to_num(matrix, nan=-np.inf)
+    np.fill_diagonal(matrix, -np.inf)
+    ranks = np.array([np.searchsorted(np.sort(-row), -row) for row in matrix], np.int64).reshape(matrix.shape) + 1
+    np.fill_diagonal(ranks, 0)
+    return ranks
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

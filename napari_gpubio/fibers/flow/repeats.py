@@ -26,6 +26,7 @@ from napari_gpubio.fibers.uncertainty.repeats import in_order
 HONEST = (
     "Ranks compare the targets of one source; no number tells by itself that a pair is joined, nor compares sources.",
     "Repeats vary with noise alone: bundles that touch look like bundles that cross, in every one of them.",
+    "Noise ends mass that no repeat brings back, so intervals of numbers are too narrow in noise; ranks are surer.",
     "Fibers end inside gray matter, so numbers depend on the rim of the regions, which is the same in all repeats.",
 )
 """What the intervals do not tell, as sentences."""

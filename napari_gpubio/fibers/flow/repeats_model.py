@@ -13,7 +13,7 @@ from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, write_rows
 from napari_gpubio.core.foreign import json_of
-from napari_gpubio.fibers.flow.model import OVERLAP, FlowMatrices
+from napari_gpubio.fibers.flow.model import OVERLAP, FlowMatrices, ranks_of
 from napari_gpubio.fibers.uncertainty.intervals import Repeated, check_level
 from napari_gpubio.tractograms.connectome.model import RegionMatrices
 
@@ -91,8 +91,11 @@ class FlowRepeats(RegionMatrices):
     def interval(self, of: str = OVERLAP, level: float = LEVEL) -> tuple[Array, Array]:
         """Return the ends of the intervals of a matrix, (R, R) each, NaN without repeats.
 
-        Shifts by noise are taken out and count among the errors; see `Repeated.interval`. Arguments are those of
-        `FlowMatrices.matrix`; InvalidInput if the level is not between 0 and 1.
+        Shifts by noise are taken out and count among the errors; see `Repeated.interval`. Still they hold the number
+        without noise less often than their level says: on a phantom two thirds or more of the overlaps, and half or
+        more of the arrivals of true pairs at a signal-to-noise ratio of 12, since noise ends mass that no draw brings
+        back. Ranks are surer. Arguments are those of `FlowMatrices.matrix`; InvalidInput if the level is not between 0
+        and 1.
         """
         _, low, high = Repeated(self.fit.matrix(of), self.matrices(of), np.zeros(0)).interval(level, (0.0, np.inf))
         return low, high
@@ -100,18 +103,23 @@ class FlowRepeats(RegionMatrices):
     def rank_interval(
         self, of: str = OVERLAP, level: float = LEVEL
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the ends of the intervals of the ranks, (R, R) each: percentiles of the repeats, and the fit's rank.
+        """Return the ends of the intervals of the ranks, (R, R) each.
 
-        Arguments are those of `interval`.
+        They hold the rank of the fit, and the percentiles of the repeats, both as they are and less the shift by noise,
+        which draws add to that of the scan. For scans of 60 directions on a phantom they hold the rank without noise of
+        all true partners, and of 95 % or more of the other regions that have a number worth the name; regions with next
+        to none stand in any order (``benchmarks/fibers_flow_repeats.py``). Arguments are those of `interval`.
         """
         check_level(level)
-        fit, ranks = self.fit.ranks(of), self.ranks(of)
+        fit, drawn = self.fit.ranks(of), self.matrices(of)
         if not self.repeats:
             return fit, fit
-        tail = 50 * (1 - level)
-        low = np.percentile(ranks, tail, axis=0, method="lower").astype(np.int64)
-        high = np.percentile(ranks, 100 - tail, axis=0, method="higher").astype(np.int64)
-        return np.minimum(low, fit), np.maximum(high, fit)
+        shift, tail = drawn.mean(axis=0) - self.fit.matrix(of), 50 * (1 - level)
+        low, high = fit, fit
+        for ranks in (np.array([ranks_of(one - by) for one in drawn]) for by in (0.0, 2 * shift)):
+            low = np.minimum(low, np.percentile(ranks, tail, axis=0, method="lower").astype(np.int64))
+            high = np.maximum(high, np.percentile(ranks, 100 - tail, axis=0, method="higher").astype(np.int64))
+        return low, high
 
     def among_first(self, count: int = FIRST, of: str = OVERLAP) -> npt.NDArray[np.float64]:
         """Return in which share of the repeats each region is among the first of the row's, (R, R), 0 for itself."""

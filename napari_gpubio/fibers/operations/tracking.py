@@ -180,7 +180,7 @@ class TrackInFixels(_InAxes, verb="track-fixels", makes=_MADE):
 
     examples = ("track-fixels fixels --seed 0 -5 22 --out cc.tck",)
 
-    field: Ref[FixelField] = given("Fixels", "Folder of fixels, or image of peaks.")
+    field: Ref[FixelField] = given("Fixels", "Folder of fixels, image of peaks, or FODs, of which the peaks are taken.")
     seeds: AtPoints | InRegion | InWhiteMatter = part("Seeds", _SEEDS)
     method: FixelGeodesic = part("Method", "How fibers are traced.", default=FixelGeodesic())
     tensors: Ref[TensorField] | None = given("Tensors", _CHECKED, optional=True)
