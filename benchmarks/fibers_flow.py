@@ -190,9 +190,10 @@ def phantom(report: Report, device: str) -> None:
             f"{np.median(each['wall_s']):.3g}",
             f"{np.median(each['busy_s']):.3g}",
         )
-        rows.append(line(way, *cells, *margins))
+        rows.append(line(way, len(values), *cells, *margins))
     columns = [
         "score",
+        "settings",
         "AUC, mean (least)",
         "without bundles that touch",
         "least true",
@@ -206,7 +207,7 @@ def phantom(report: Report, device: str) -> None:
         f"of MRtrix those of its program; other programs were running. tckgen {version()} has "
         f"{THREADS} threads, no anatomical constraints, and its usual settings; streamlines count by both ends."
     )
-    title = "Six true and sixty false pairs of a phantom, twelve settings"
+    title = "Six true and sixty false pairs of a phantom"
     report.add("phantom", title, found, *table(columns, rows), "", told)
     pair_table(report, *pairs)
     mm = np.array([one["mm"] for one in distances])
