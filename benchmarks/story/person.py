@@ -17,6 +17,8 @@ import numpy as np
 from qtpy.QtCore import QObject, QPoint, QRect, Qt, Signal
 from qtpy.QtWidgets import QAbstractButton, QApplication, QComboBox, QMenu, QScrollArea, QTabWidget, QWidget
 
+from napari_gpubio.core.operations import STORE
+
 _PAUSE_S = 0.08
 _MAX_NOTCHES = 80
 _EDGE = 4  # pixels from a panel's edge, where there is no control under the pointer
@@ -230,6 +232,7 @@ class Person:
             before = self.viewer
             self.viewer = new_window(napari.Viewer(), before.theme)
             before.close()
+            STORE.clear()
             return self.viewer
 
         self.ask(begin)
