@@ -14,6 +14,7 @@ _CORNERS = (
     (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
     (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
 )
+_TOO_WIDE = 1.05  # times the screen, of what a window needs
 _BELOW = 0.35  # of the height of a narrower one, for what stands below the canvas instead
 
 
@@ -147,7 +148,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return
-    if as_tab and window.minimumSizeHint().width() > window.screen().availableGeometry().width():
+    if as_tab and window.minimumSizeHint().width() > _TOO_WIDE * window.screen().availableGeometry().width():
         _put_among_naparis(window, dock)
 
 
