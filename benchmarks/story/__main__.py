@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this working tre
 
 import faults
 import scenes
-from person import Person
+from person import Person, new_window
 
 SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
     "brain": scenes.brain_scene, "connections": scenes.connections_scene,
@@ -56,11 +56,7 @@ def play(part: str, options: argparse.Namespace, folder: Path) -> int:
     import napari
     from qtpy.QtCore import QTimer
 
-    viewer = napari.Viewer()
-    viewer.theme = options.theme
-    window = viewer.window._qt_window
-    screen = window.screen().geometry()
-    window.setGeometry(0, 0, screen.width(), screen.height())
+    viewer = new_window(napari.Viewer(), options.theme)
     person, failed = Person(viewer, options.out.resolve(), part), []
 
     def act() -> None:
@@ -69,7 +65,7 @@ def play(part: str, options: argparse.Namespace, folder: Path) -> int:
         except Exception:  # noqa: BLE001 - printed, and the window is closed
             failed.append(part)
             traceback.print_exc()
-        person.ask(window.close)
+        person.ask(lambda: person.viewer.window._qt_window.close())
 
     story = threading.Thread(target=act, daemon=True)
     QTimer.singleShot(1500, story.start)

@@ -11,6 +11,7 @@ from person import Person, inside
 from qtpy.QtWidgets import QAbstractButton, QApplication, QLineEdit, QMessageBox
 
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.anatomy import orientation_of
 
 CLICK_MM = (0.0, -5.0, 22.0)  # in the corpus callosum of the sample brain
@@ -38,7 +39,7 @@ class Tried:
         path.write_text("\n".join(["| fault | tried how | gone? |", "|---|---|---|", *lines, ""]), encoding="utf-8")
 
 
-def faults_brain(person: Person, _folder: Path, _source: Path | None) -> None:
+def faults_brain(person: Person, folder: Path, _source: Path | None) -> None:
     """Rules, bundles, seeds and scans that once changed unasked, and keys that went astray."""
     ask, viewer, tried = person.ask, person.viewer, Tried()
     scenes._sample(person, "Brain phantom (")
@@ -58,16 +59,36 @@ def faults_brain(person: Person, _folder: Path, _source: Path | None) -> None:
     _fods(person, tracking, tried)
     _connectome(person, foreign, tried)
     _whole_brain(person, tracking, tried)
+    _ellipsoids(person)
+    _session(person, folder / "brain.zip", tried)
+    _glyphs_follow(person, tried)
     tried.write(person.folder / "faults_brain.md")
 
 
 def _seed_keys(person: Person, tracking: Any, bundle: Any, tried: Tried) -> None:
     """The seed by arrow keys; Escape stops."""
-    before = person.ask(lambda: bundle.lines)
+    before = person.ask(lambda: _points(bundle))
     person.key("Right")
-    moved = lambda: not tracking.is_busy and bundle.lines is not before  # noqa: E731
+    moved = lambda: not (tracking.is_busy or np.array_equal(_points(bundle), before))  # noqa: E731
     tried.add("10: the seed cannot be moved by keys", "Right on the canvas", lambda: person.wait(moved, "fibers", 60))
     person.picture("the seed a voxel to the right by a key")
+    after = person.ask(lambda: _points(bundle))
+    person.key("ctrl+z")
+    tried.add(
+        "undo leaves fibers as they are", "Ctrl+Z on the canvas",
+        lambda: person.wait(lambda: np.array_equal(_points(bundle), before), "the fibers before", 10),
+    )  # fmt: skip
+    person.picture("the seed where it was by undo")
+    person.key("ctrl+shift+z")
+    tried.add(
+        "redo does not make them again", "Ctrl+Shift+Z on the canvas",
+        lambda: person.wait(lambda: np.array_equal(_points(bundle), after), "the fibers after", 10),
+    )  # fmt: skip
+
+
+def _points(bundle: Any) -> Any:
+    """Points of the fibers of a layer."""
+    return carried(bundle, "tractogram").points
 
 
 def _wheel_and_clicks(person: Person, tracking: Any, at: tuple[int, int], tried: Tried) -> None:
@@ -99,9 +120,16 @@ def _wheel_and_clicks(person: Person, tracking: Any, at: tuple[int, int], tried:
         "2: what is typed in a field reaches napari's shortcuts", "every digit and letters of tools in a field",
         lambda: ask(look) == before,
     )  # fmt: skip
+    count = len(scenes._fibers(person))
     person.key("ctrl+z")
-    person.key("Escape")
-    person.picture("after letters in a field")
+    tried.add(
+        "Ctrl+Z in a field takes a bundle back", "Ctrl+Z behind the digits that were typed",
+        lambda: len(scenes._fibers(person)) == count,
+    )  # fmt: skip
+    person.picture("after letters in a field, and Ctrl+Z")
+    person.key("ctrl+a")
+    person.type("3")
+    person.key("Tab")
 
 
 def _rules(person: Person, bundle: Any, foreign: Any, tried: Tried) -> None:
@@ -222,7 +250,71 @@ def _whole_brain(person: Person, tracking: Any, tried: Tried) -> None:
     tried.add("8: a stopped run says done", "the status line", lambda: status.startswith("stopped"))
 
 
-def faults_head(person: Person, _folder: Path, _source: Path | None) -> None:
+def _ellipsoids(person: Person) -> None:
+    """Tensors as ellipsoids, for a session."""
+    panel = scenes._panel(person, "Diffusion tensors")
+    shows = lambda: next(b for b in panel.findChildren(QAbstractButton) if b.text() == "Show")  # noqa: E731
+    person.click(shows, "Show")
+    person.wait(lambda: "ellipsoids" in person.viewer.layers, "the ellipsoids", 20)
+    person.picture("ellipsoids")
+
+
+def _session(person: Person, path: Path, tried: Tried) -> None:
+    """All that is shown is saved, napari closed, and the session opened in a new window."""
+    ask = person.ask
+    panel = scenes._panel(person, "Session")
+    before = ask(lambda: _looks(person.viewer))
+    person.click(panel.save_button, "Save session…")
+    person.name_file(path)
+    person.wait(lambda: path.exists() and not panel.running, "the session", 120)
+    person.picture("the session is saved")
+    person.start_anew()
+    panel = scenes._panel(person, "Session")
+    person.picture("a new window")
+    person.click(panel.open_button, "Open session…")
+    person.name_file(path)
+    person.wait(lambda: not panel.running and len(person.viewer.layers) > 0, "what was saved", 120)
+    person.picture("the session is opened", settle_s=2.0)
+    person.click(panel.run_button, "Make results")
+    person.wait(lambda: not panel.running and panel.isVisible() and not panel.tree.isVisible(), "the results", 400)
+    person.picture("its results are made again", settle_s=2.0)
+    after = ask(lambda: _looks(person.viewer))
+    for name in before.keys() | after.keys():
+        if before.get(name) != after.get(name):
+            print(f"{name}: {before.get(name)} -> {after.get(name)}", flush=True)
+    tried.add("a session loses layers", "saved, napari closed, opened, results made", lambda: {*before} <= {*after})
+    same = "the same: sums of data, to the last digit"
+    tried.add("its results are others", same, lambda: all(after.get(name) == one for name, one in before.items()))
+
+
+def _looks(viewer: Any) -> dict[str, tuple[str, str]]:
+    """Type and sum of the data of each layer by its name; not of what panels draw at each opening."""
+    found = {}
+    for layer in viewer.layers:
+        kind, data = type(layer).__name__, getattr(layer, "lines", layer.data)
+        if kind in ("Image", "Labels"):
+            found[layer.name] = kind, repr(float(np.nansum(np.asarray(data, np.float64))))
+        elif kind == "Streamlines":
+            found[layer.name] = kind, f"{len(data)} fibers"
+        elif kind == "Surface":
+            found[layer.name] = kind, f"{len(data[1])} triangles"
+    return found
+
+
+def _glyphs_follow(person: Person, tried: Tried) -> None:
+    """Ellipsoids of a session are those of the slice on screen, not a still surface."""
+    before = person.ask(lambda: np.array(person.viewer.layers["ellipsoids"].data[0]))
+    at = person.on_canvas(CLICK_MM)
+    person.wheel(at, 1, keys=("ctrl",))
+    moved = lambda: not np.array_equal(person.viewer.layers["ellipsoids"].data[0], before)  # noqa: E731
+    tried.add(
+        "ellipsoids of a session are a still surface", "Ctrl and a notch over the canvas",
+        lambda: person.wait(moved, "other ellipsoids", 20),
+    )  # fmt: skip
+    person.picture("ellipsoids of the next slice")
+
+
+def faults_head(person: Person, folder: Path, _source: Path | None) -> None:
     """Sources, properties and results of a head, a plan, and frames of a camera."""
     ask, viewer, tried = person.ask, person.viewer, Tried()
     scenes._sample(person, "Head phantom")
@@ -240,6 +332,7 @@ def faults_head(person: Person, _folder: Path, _source: Path | None) -> None:
     fluence = ask(lambda: next(layer for layer in viewer.layers if layer.name.startswith("fluence")))
     _light_stays(person, panel, fluence, head, tried)
     _plan(person, panel, fluence, tried)
+    _session(person, folder / "head.zip", tried)
     _frames(person, tried)
     tried.write(person.folder / "faults_head.md")
 
@@ -272,6 +365,23 @@ def _light_stays(person: Person, panel: Any, fluence: Any, head: Any, tried: Tri
     tried.add(
         "3: a result does not say that it was made with another source", "a click elsewhere, without quick runs",
         lambda: person.wait(lambda: panel.stale_line.isVisible() and panel.stale_line.text(), "the line", 20),
+    )  # fmt: skip
+    person.picture("the line below the result", settle_s=1.0)
+    moved, line = ask(lambda: mode.controller.optodes), panel.stale_line
+    person.key("ctrl+z")
+    tried.add(
+        "undo leaves a moved source where it is", "Ctrl+Z on the canvas",
+        lambda: person.wait(lambda: mode.controller.optodes != moved, "the source", 10),
+    )  # fmt: skip
+    tried.add(
+        "what a result says of its inputs is not that of undo", "the same",
+        lambda: person.wait(lambda: "Position" not in line.text(), "the line", 10),
+    )  # fmt: skip
+    person.picture("the source where it was by undo")
+    person.key("ctrl+shift+z")
+    tried.add(
+        "redo does not move it again", "Ctrl+Shift+Z on the canvas",
+        lambda: person.wait(lambda: mode.controller.optodes == moved and "Position" in line.text(), "the source", 10),
     )  # fmt: skip
     person.click(person.button(panel, "Copy as Python"), "Copy as Python")
     ask(QApplication.processEvents)

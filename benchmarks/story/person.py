@@ -12,9 +12,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import napari
 import numpy as np
 from qtpy.QtCore import QObject, QPoint, QRect, Qt, Signal
 from qtpy.QtWidgets import QAbstractButton, QApplication, QComboBox, QMenu, QScrollArea, QTabWidget, QWidget
+
+from napari_gpubio.core.operations import STORE
 
 _PAUSE_S = 0.08
 _MAX_NOTCHES = 80
@@ -215,13 +218,31 @@ class Person:
         bar = self.ask(tabs.tabBar)
         self.click_at(self.ask(lambda: inside(bar, bar.tabRect(index))))
 
+    def name_file(self, path: Path) -> None:
+        """Type the name of a file into the file dialog that opens."""
+        self.wait(lambda: _dialog("QFileDialog"), "the file dialog")
+        self.type(str(path))
+        self.key("Return")
+        self.wait(lambda: not _dialog("QFileDialog"), "the end of the file dialog")
+
+    def start_anew(self) -> None:
+        """Close napari's window, and open another one, as on the next day."""
+
+        def begin() -> Any:
+            before = self.viewer
+            self.viewer = new_window(napari.Viewer(), before.theme)
+            before.close()
+            STORE.clear()
+            return self.viewer
+
+        self.ask(begin)
+        time.sleep(2.0)
+
     def open(self, path: Path) -> None:
         """Open a file with napari's File > Open, and answer the question for a reader if it comes."""
         before = self.ask(lambda: len(self.viewer.layers))
         self.menu("File", "Open File")
-        self.wait(lambda: _dialog("QFileDialog"), "the file dialog")
-        self.type(str(path))
-        self.key("Return")
+        self.name_file(path)
         self.wait(lambda: len(self.viewer.layers) > before or _dialog("QtReaderDialog"), f"{path.name}")
         if (dialog := self.ask(lambda: _dialog("QtReaderDialog"))) is not None:
             self.picture("napari asks for a reader")
@@ -234,6 +255,15 @@ class Person:
     def on_canvas(self, point_mm: Sequence[float], canvas: Any = None) -> tuple[int, int]:
         """Return where a point (x, y, z) in mm is drawn on the screen, on napari's canvas or on that of a pane."""
         return self.ask(lambda: _drawn_at(self.viewer.window._qt_viewer if canvas is None else canvas, point_mm))
+
+
+def new_window(viewer: Any, theme: str) -> Any:
+    """Let the window of a viewer fill the screen, and return the viewer."""
+    viewer.theme = theme
+    window = viewer.window._qt_window
+    screen = window.screen().geometry()
+    window.setGeometry(0, 0, screen.width(), screen.height())
+    return viewer
 
 
 def _events(*words: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 NO_NUMBER = "–"
 _FEWEST_FIGURES, MAX_FIGURES = 2, 4  # of a number whose error is not shown beside it
+_ROUNDING = 1e-9  # a share of a number: what is less is no error
 _MAX_DECIMALS = 6  # beyond, a power of ten is shorter
 _GIB, _MIB = 2**30, 2**20
 
@@ -18,12 +19,12 @@ def number_text(value: float, error: float = math.nan) -> str:
     --------
     >>> number_text(0.176912, 0.00041)
     '0.1769 ± 0.0004'
-    >>> number_text(3.21e-05, 4.2e-07)
-    '(3.21 ± 0.04)e-05'
+    >>> number_text(3.21e-05, 4.2e-07), number_text(0.0243728775, 5e-19)
+    ('(3.21 ± 0.04)e-05', '0.02437')
     """
     if not math.isfinite(value):
         return NO_NUMBER
-    if not (math.isfinite(error) and error > 0):
+    if not (math.isfinite(error) and error > _ROUNDING * abs(value)):
         return short_number(value)
     size = _exponent(max(abs(value), error))
     shift = size if not -3 <= size <= 5 or _decimals_of(error) > _MAX_DECIMALS else 0

@@ -14,6 +14,7 @@ _CORNERS = (
     (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
     (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
 )
+_TOO_WIDE = 1.05  # times the screen, of what a window needs
 _BELOW = 0.35  # of the height of a narrower one, for what stands below the canvas instead
 
 
@@ -123,7 +124,8 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     """Put a part that was just docked beside another one in the same area, and bring it up.
 
     napari would put it below, where neither has room. Panels become tabs; what is to be seen beside a panel
-    (``as_tab`` is false) stands beside it in a window that is wide enough, and below the canvas in a narrow one.
+    (``as_tab`` is false) stands beside it in a window that is wide enough, and below the canvas in a narrow one. On a
+    screen that is too narrow for panels beside the canvas and napari's own docks, they are tabs of one of these.
     """
     dock = dock_of(part)
     window = dock.parentWidget() if dock is not None else None
@@ -146,6 +148,19 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return
+    if as_tab and window.minimumSizeHint().width() > _TOO_WIDE * window.screen().availableGeometry().width():
+        _put_among_naparis(window, dock)
+
+
+def _put_among_naparis(window: QMainWindow, dock: QDockWidget) -> None:
+    """Make a dock a tab of napari's topmost one at the left, and the window as wide as the screen again."""
+    docks = [one for one in window.findChildren(QDockWidget) if one is not dock and one.isVisible()]
+    left = [one for one in docks if window.dockWidgetArea(one) == Qt.DockWidgetArea.LeftDockWidgetArea]
+    if left:
+        window.tabifyDockWidget(min(left, key=lambda one: one.y()), dock)
+        dock.raise_()
+        window.layout().activate()
+        window.resize(window.screen().availableGeometry().width(), window.height())
 
 
 def _put_below(window: QMainWindow, dock: QDockWidget) -> None:

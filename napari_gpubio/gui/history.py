@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
-from qtpy.QtWidgets import QApplication, QLineEdit, QMenu, QPlainTextEdit, QTextEdit, QToolButton, QWidget
+from qtpy.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QTextEdit,
+    QToolButton,
+    QWidget,
+)
 
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.gui.connections import hold_up, let_go, single_shot
@@ -220,14 +229,20 @@ def _text_of(done: list[str]) -> str:
     return done[0] if len(done) == 1 else f"{done[0]}, and {len(done) - 1} more"
 
 
+def _edited() -> Any:
+    """What the keys go to; of a field for numbers, whose line has them, that line."""
+    focused = QApplication.focusWidget()
+    return focused.lineEdit() if isinstance(focused, QAbstractSpinBox) else focused
+
+
 def _is_typed_in() -> bool:
     """Whether keys go to a text."""
-    return isinstance(QApplication.focusWidget(), QLineEdit | QPlainTextEdit | QTextEdit)
+    return isinstance(_edited(), QLineEdit | QPlainTextEdit | QTextEdit)
 
 
 def _has_own_undo() -> bool:
     """Whether a text is edited that takes its own letters back."""
-    focused = QApplication.focusWidget()
+    focused = _edited()
     if isinstance(focused, QLineEdit):
         return bool(focused.isUndoAvailable() or focused.isRedoAvailable())
     return _is_typed_in()

@@ -140,6 +140,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         come_and_go = (changes.inserted, changes.removed)
         self.own(Connections(lambda: [(event, self.stale_line.compare_soon) for event in come_and_go]))
         self.result_head.addWidget(self.stale_line)
+        history_of(viewer).changed.connect(self._on_step)
         self._add_buttons()
         _open.add(self)
 
@@ -423,6 +424,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def _on_used(self) -> None:
         super()._on_used()
         self.stale_line.compare_soon()
+
+    def _on_step(self) -> None:
+        """Compare after what was done on the canvas, and after undo."""
+        if self.is_in_front:
+            self.stale_line.compare_soon()
 
     def _follow_boxes(self) -> None:
         super()._follow_boxes()

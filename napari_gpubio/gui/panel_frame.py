@@ -419,6 +419,7 @@ class PanelFrame(QWidget):
 
     def _share_place(self) -> None:
         share_place(self)
+        self._fold_tabs.start()
 
     def _fold(self) -> None:
         fold_tabs(self.window())

@@ -158,7 +158,8 @@ class SessionPanel(EnginePanel):
         ]
         if notes:
             self.show_note(notes_text(notes))
-        self.show_status(f"{len(read.values)} layers are shown, {len(self._waiting)} are not made yet")
+        shown, waiting = len(read.values), len(self._waiting)
+        self.show_status(f"{shown} layer{' is' if shown == 1 else 's are'} shown, {waiting or 'none'} not made yet")
 
     def _show_waiting(self) -> None:
         """List what the session shows and what is still to be made."""

@@ -16,6 +16,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 
 _COMPARE_MS = 250  # after the last request, until the result is compared
 _MAX_DIFFERENCES = 3  # that are named
+_NO_BREAK, _JOINER = "\N{NO-BREAK SPACE}", "\N{WORD JOINER}"  # so that no line ends before a unit, or within it
 
 MakeOperation = Callable[[], Operation]
 
@@ -89,7 +90,8 @@ class StaleLine(WrappedLabel):
 
     def _show(self, why: list[str]) -> None:
         more = f"; and {len(why) - _MAX_DIFFERENCES} more" if len(why) > _MAX_DIFFERENCES else ""
-        self.setText(f"Made with other inputs: {'; '.join(why[:_MAX_DIFFERENCES])}{more}")
+        text = f"Made with other inputs: {'; '.join(why[:_MAX_DIFFERENCES])}{more}"
+        self.setText(text.replace(" /", f"{_NO_BREAK}/").replace("/", f"/{_JOINER}"))
         self.setVisible(bool(why))
 
 

@@ -5,9 +5,11 @@ import pkgutil
 
 import pytest
 from napari.settings import get_settings
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget, QLabel, QPushButton
 
 import napari_gpubio
+from napari_gpubio.gui import docking
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.switcher import open_panel
 from tests import panel_walk
@@ -71,6 +73,17 @@ def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
     assert not set(window.tabifiedDockWidgets(docks[0])) - set(docks)
     own = [dock for dock in window.findChildren(QDockWidget) if dock not in docks]
     assert not any(window.tabifiedDockWidgets(dock) for dock in own), "napari's own docks stay where they are"
+
+
+def test_on_a_narrow_screen_panels_are_tabs_of_naparis_docks(small_window, qtbot, monkeypatch):
+    window = small_window.window._qt_window
+    monkeypatch.setattr(docking, "_TOO_WIDE", 0.3)
+    panel = open_panel(small_window, panel_walk.PANELS[0])
+    qtbot.waitUntil(lambda: len(window.tabifiedDockWidgets(docking.dock_of(panel))) == 1)
+    assert window.dockWidgetArea(docking.dock_of(panel)) == Qt.DockWidgetArea.LeftDockWidgetArea
+    assert not panel.visibleRegion().isEmpty()
+    panel.teardown()
+    small_window.window.remove_dock_widget(panel)
 
 
 def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):

@@ -310,7 +310,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         Nor does a quick run take the place of a result that the user ran with more photons.
         """
         if (shown := self._shown_of(draft)) is not None and self._stays(shown):
-            self.panel.show_status(_added_text(shown, draft.settings.photons))
+            self._show_added(shown, draft)
             return
         if not self.panel.may_follow():
             return
@@ -338,10 +338,17 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def show_outdated(self, draft: Any) -> None:
         """Say that the result on show is of other inputs, or else what Run adds to it."""
-        shown = None if draft is None else self._shown_of(draft)
-        text = "" if self.view.displayed is None else OUTDATED
-        self.panel.show_status(text if shown is None else _added_text(shown, draft.settings.photons))
+        if draft is not None and (shown := self._shown_of(draft)) is not None:
+            self._show_added(shown, draft)
+            return
+        self.panel.show_status("" if self.view.displayed is None else OUTDATED)
         self.panel.stale_line.compare_soon()
+
+    def _show_added(self, shown: Displayed[Result], draft: Any) -> None:
+        """Say what Run adds to a result of the inputs, which no other line then says to be of other ones."""
+        self.panel.show_status(_added_text(shown, draft.settings.photons))
+        self.panel.stale_line.begin(with_inputs=True)
+        self.panel.stale_line.end()
 
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""
