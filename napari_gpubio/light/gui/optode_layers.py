@@ -166,6 +166,7 @@ class OptodeLayers:
         self._step, self._extent = np.ones(3), np.zeros((2, 3))
         self._width = 0.0
         self.reach = 0.0  # how far from a slice, in world units, a marker is still drawn in it
+        self._looks: tuple[Any, ...] | None = None  # as they were given last, with the layers
         self._drawn: tuple[Any, ...] | None = None  # as it was last
 
     def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
@@ -192,6 +193,7 @@ class OptodeLayers:
 
     def clear(self) -> None:
         """Draw nothing any more."""
+        self._looks = None
         self._strokes, self._markers = [], np.empty((0, 3))
         for layer in (self._layer("markers"), self._layer("lines")):
             if layer is not None:
@@ -242,6 +244,10 @@ class OptodeLayers:
             if not np.array_equal(layer.scale, self._step):
                 layer.scale = self._step
         mean = float(self._step.mean())
+        looks = lines, markers, self._width, mean, self._names, self._colors, self._sizes.tolist()
+        if self._looks == looks:
+            return  # napari cuts the layer again for each of these
+        self._looks = looks
         lines.edge_width = self._width / mean
         markers.data = self._markers / self._step
         markers.features = {"name": np.array(self._names, dtype=object)}
