@@ -7,6 +7,7 @@ Run under a display of its own, where xdotool is installed::
 brain: a scan and images on a tilted grid, fibers by a click and a drag, colored by FA of the other grid, linked views.
 connections: an atlas, the routes between two regions, a profile, a connectome and the fibers of a cell.
 crossing: a raw scan, its noise taken out, FODs, and both bundles of a click where they cross.
+flow: FODs, a source that is dragged, the regions that it reaches, routes to one, fibers along them, how sure that is.
 certainty: fibers of a click, a bootstrap of them, and their intervals.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
 faults_brain, faults_head: what once went wrong in a brain; in a head, a plan and frames of a camera; with a table.
@@ -26,13 +27,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this working tree, installed or not
 
 import faults
+import flow
 import scenes
 from person import Person, new_window
 
 SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
     "brain": scenes.brain_scene, "connections": scenes.connections_scene,
     "certainty": scenes.certainty_scene, "crossing": scenes.crossing_scene,
-    "light": scenes.light_scene,
+    "flow": flow.flow_scene, "light": scenes.light_scene,
     "dose": scenes.dose_scene,
     "faults_brain": faults.faults_brain, "faults_head": faults.faults_head,
 }  # fmt: skip

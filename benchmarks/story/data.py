@@ -1,5 +1,6 @@
 """What the story opens: the sample brain or a real scan, and images of it on a grid that is tilted to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,19 +59,26 @@ def brain(folder: Path, data: Path | None) -> Brain:
         written.append(folder / f"{name}.nii")
         write_volume(written[-1], _resampled(values, scan.affine, affine, shape), affine)
     click = CLICK_MM if data is None else _white_matter(fa, scan.affine)
-    atlas = path.with_name("atlas.nii.gz") if data is None else _atlas_of_endings(path.with_name("endings"), folder)
+    atlas = path.with_name("atlas.nii.gz") if data is None else atlas_of_endings(path, folder, ENDINGS)
     return Brain(scan=path, t1=written[0], fa=written[1], atlas=atlas, click_mm=click, crossing_mm=CROSSING_MM)
 
 
-def _atlas_of_endings(endings: Path, folder: Path) -> Path:
-    """Write an atlas of where bundles end; where two do, the first of `ENDINGS` counts."""
-    masks = [read_volume(endings / f"{name}.nii.gz") for name in ENDINGS.values()]
+def all_endings(scan: Path) -> dict[str, str]:
+    """Names of the ends of all bundles beside a scan, and of their files."""
+    files = sorted(scan.with_name("endings").glob("*.nii.gz"))
+    return {path.name.removesuffix(".nii.gz").replace("_", " "): path.name.removesuffix(".nii.gz") for path in files}
+
+
+def atlas_of_endings(scan: Path, folder: Path, names: Mapping[str, str]) -> Path:
+    """Write an atlas of where bundles end; where two do, the first of the names counts."""
+    masks = [read_volume(scan.with_name("endings") / f"{name}.nii.gz") for name in names.values()]
     labels = np.zeros(masks[0][0].shape, np.uint8)
     for number, (values, _) in enumerate(masks, start=1):
         labels[(np.asarray(values) > 0) & (labels == 0)] = number
     path = folder / "endings.nii.gz"
     write_volume(path, labels, masks[0][1])
-    rows = [f"{number}\t{name}" for number, name in enumerate(ENDINGS, start=1)]
+    there = {*np.unique(labels).tolist()}
+    rows = [f"{number}\t{name}" for number, name in enumerate(names, start=1) if number in there]
     (folder / "endings.tsv").write_text("\n".join(["index\tname", *rows]) + "\n", encoding="utf-8")
     return path
 

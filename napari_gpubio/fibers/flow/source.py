@@ -14,6 +14,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.diffusion.fods.model import FixelField
@@ -126,6 +127,8 @@ class SourceFlow:
         What it flowed on, and the regions, if there are any.
     arrived
         Share of the mass that enters each region from outside, shape (R,).
+    starts
+        Fixels of the source.
     around
         Whether the source lies in each region, in part at least, shape (R,).
     overlaps
@@ -135,6 +138,7 @@ class SourceFlow:
     flow: Flow
     ground: Ground
     arrived: npt.NDArray[np.float64]
+    starts: npt.NDArray[np.int32]
     around: npt.NDArray[np.bool_]
     overlaps: npt.NDArray[np.float64] | None
 
@@ -142,6 +146,13 @@ class SourceFlow:
     def name(self) -> str:
         """Name of the source."""
         return self.flow.names[0]
+
+    @functools.cached_property
+    def center_mm(self) -> npt.NDArray[np.float64]:
+        """World position of the middle of the source."""
+        field, voxels = self.flow.nodes.field, np.unique(self.flow.nodes.voxels[self.starts])
+        middle = np.stack(np.unravel_index(voxels, field.shape), axis=1).mean(axis=0)
+        return apply_affine(field.affine, middle)
 
     @property
     def complete(self) -> bool:
@@ -319,7 +330,8 @@ def move_from(ground: Ground, source: AnyRegion) -> SourceFlow:
     if ground.placed is not None:
         around[placed.members.regions_of(own)] = True
     overlaps = None if ground.flow is None else ground.overlaps_with(flow)
-    return SourceFlow(flow=flow, ground=ground, arrived=np.maximum(arrived, 0.0), around=around, overlaps=overlaps)
+    reached = np.maximum(arrived, 0.0)
+    return SourceFlow(flow=flow, ground=ground, arrived=reached, starts=own, around=around, overlaps=overlaps)
 
 
 def source_flow_steps(

@@ -40,6 +40,7 @@ from napari_gpubio.fibers.gui.flow.matrix import FlowMatrixBox
 from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
 from napari_gpubio.fibers.gui.flow.sure import Sure, SureBox
 from napari_gpubio.fibers.gui.flow.tables import MAX_ROWS, FlowRouteTable, ReachedTable
+from napari_gpubio.fibers.gui.inputs import ContextBox
 from napari_gpubio.fibers.operations import FindRoutes, FlowFromSource, TrackAlongRoutes
 from napari_gpubio.fibers.operations.source_flow import MovedFromSource
 from napari_gpubio.fibers.settings import IFOD2, InFods
@@ -107,6 +108,7 @@ class FlowPanel(EnginePanel):
         self.along_form = ParamForm(_Along(), parent=self)
         self.matrix = FlowMatrixBox(self)
         self.sure_box = SureBox(viewer, self.repeat, self)
+        self.context_box = ContextBox(self)
         self.results = ResultBox("Click in the brain, or choose a region; drag it, and its flow follows.", self)
         self.table, self.route_table = ReachedTable(self), FlowRouteTable(self)
         self.tool = SourceTool(viewer, self._clicked_layer, self)
@@ -126,6 +128,7 @@ class FlowPanel(EnginePanel):
                 (self.device_changed, self._forget_ground),
                 (self.form.changed, self._on_settings),
                 (self.gates.changed, self._on_settings),
+                (self.context_box.changed, self._show_context),
                 (self.table.row_picked, self._on_region),
                 (self.matrix.pair_picked, self._on_pair),
                 (self.route_table.row_picked, self._show_route),
@@ -144,6 +147,7 @@ class FlowPanel(EnginePanel):
         top.addRow("From", self.source_box)
         top.addRow("Beside it", self.compared_box)
         self.inputs.addLayout(top)
+        self.inputs.addWidget(self.context_box)
         self.inputs.addWidget(heading("Regions that it reaches", self))
         self.inputs.addWidget(self.results)
         self.result_head.addWidget(self.results.head)
@@ -200,6 +204,12 @@ class FlowPanel(EnginePanel):
     def _forget_ground(self, *_: Any) -> None:
         """Prepare anew at the next run."""
         self._prepared = None
+
+    def _show_context(self) -> None:
+        """Show in 3-D what mass flows in as chosen, through the source."""
+        layer, found = self.field_box.layer, self._found
+        if layer is not None and found is not None:
+            self.context_box.set_depiction(layer, world_to_viewer(found.moved.flow.center_mm))
 
     def _on_settings(self) -> None:
         self._forget_ground()
@@ -259,6 +269,7 @@ class FlowPanel(EnginePanel):
             self._show_map(which, moved)
         self._show_found(found)
         self._forget_routes(found)
+        self._show_context()
         self.stale_line.show_of(lambda: found.moved.operation)
 
     def show_kept(self) -> None:

@@ -42,7 +42,7 @@ class SourceTool(picking.MarkerTool):
     @property
     def hint(self) -> str:
         """What clicks do."""
-        return "Click: source · Shift+click: compared source · drag them"
+        return "Click: source · Shift+click: source beside it"
 
     def layer_of(self, which: str) -> Any | None:
         """The layer of a source, or None."""

@@ -72,9 +72,9 @@ class FlowRouteTable(RankedTable):
     unscrolled, is_as_high_as_rows = 4, True
     columns = (
         Column("route", "Route", "Number of the route; click to see it alone"),
-        Column("share", "Share (%)", "Of the flow between both"),
-        Column("length_mm", "Length (mm)", "Of the line in the middle of the flow"),
+        Column("share", "Share, %", "Of the flow between both"),
         Column("weakest_link", "Weakest link", "Largest mean cost per mm of 8 mm; 1: straight along strong fixels"),
+        Column("length_mm", "mm", "Length of the line in the middle of the flow"),
         Column("cost_per_mm", "Cost per mm", "Mean; 1: straight along strong fixels"),
         Column("sharpest_turn_deg_per_mm", "Turn (°/mm)", "Sharpest turn over 8 mm"),
         Column("least_strength", "Least fixel", "Strength of the weakest fixel on the way, over the reference"),
