@@ -30,6 +30,12 @@ def unwrapped(layer: Any) -> Any:
     return getattr(layer, "__wrapped__", layer)
 
 
+def set_visible(layer: Any, is_visible: bool) -> None:  # noqa: FBT001 - as the attribute
+    """Show or hide a layer, if it is not so: napari puts its whole scene together anew at each word of it."""
+    if layer.visible != is_visible:
+        layer.visible = is_visible
+
+
 def set_mesh(layer: Any, data: Any, colors: Any) -> None:
     """Put another mesh (vertices, faces; colors of the vertices) into a surface layer.
 

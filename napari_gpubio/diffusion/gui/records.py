@@ -41,7 +41,7 @@ from napari_gpubio.diffusion.operations import (
 from napari_gpubio.diffusion.operations.tensors import FittedTensors
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, set_visible
 from napari_gpubio.gui.looks import pictures_of
 
 _ENGINES = tuple(f"napari_gpubio.{name}." for name in ("diffusion", "tractograms", "fibers"))  # of tractography
@@ -193,7 +193,7 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
         viewer.layers.move(len(viewer.layers) - 1, min(regions, default=len(viewer.layers)))
     for layer in viewer.layers:
         if shows_signal_of(layer, scan):
-            layer.visible = False
+            set_visible(layer, False)
     return layers[0]
 
 

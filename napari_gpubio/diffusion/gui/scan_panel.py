@@ -11,7 +11,7 @@ from napari_gpubio.diffusion.napari_io import shows_signal_of
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import Label, notes_text, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, set_visible
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.switcher import open_panel
 
@@ -66,7 +66,7 @@ class ScanPanel(EnginePanel):
         """Hide the layers that show a scan's signal."""
         for layer in self.viewer.layers:
             if scan is not None and shows_signal_of(layer, scan):
-                layer.visible = False
+                set_visible(layer, False)
 
     def show_check(self, check: AxisCheck | GradientCheck | None) -> None:
         """Show what the check of the axes says; None: there was none."""
