@@ -30,15 +30,23 @@ def unwrapped(layer: Any) -> Any:
     return getattr(layer, "__wrapped__", layer)
 
 
-def set_mesh(layer: Any, data: Any, colors: Any) -> None:
-    """Put another mesh (vertices, faces; colors of the vertices) into a surface layer.
+def set_visible(layer: Any, is_visible: bool) -> None:  # noqa: FBT001 - as the attribute
+    """Show or hide a layer, if it is not so: napari puts its whole scene together anew at each word of it."""
+    if layer.visible != is_visible:
+        layer.visible = is_visible
 
-    The layer is not hidden meanwhile: to switch that takes napari longer than to cut both the mesh and its colors.
+
+def set_mesh(layer: Any, data: Any, colors: Any) -> None:
+    """Put another mesh (vertices, faces; colors of the vertices) into a surface layer, which is cut once.
+
+    The layer is not hidden meanwhile: to switch that takes napari longer. How far the viewer's sliders reach is left to
+    the layers around.
     """
-    with getattr(layer, "_block_refresh", nullcontext)():  # the colors are of another number of vertices
-        layer.vertex_colors = None
-    layer.data = data
-    layer.vertex_colors = colors
+    with getattr(layer, "_block_refresh", nullcontext)():
+        layer.vertex_colors = None  # they are of another number of vertices
+        layer.data = data
+        layer.vertex_colors = colors
+    layer.refresh()
 
 
 class LayerListener:

@@ -21,6 +21,7 @@ from napari_gpubio.denoise.napari_io import LayerVolume, key_of
 from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.denoise.parts import Array
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.results import ResultBox
@@ -138,7 +139,7 @@ class ResultLayers:
         for layer in self._viewer.layers:
             own = self._part_of(layer)
             if own is not None:
-                layer.visible = own == part
+                set_visible(layer, own == part)
 
     def visible_part(self) -> str:
         """Which of them is visible, or an empty text."""
@@ -164,7 +165,7 @@ class ResultLayers:
         """Show the image again, which the result lies on: nothing says any more why it was hidden."""
         for layer in self._viewer.layers:
             if self.source and key_of(layer) == self.source:
-                layer.visible = True
+                set_visible(layer, True)
 
     def attach(self) -> None:
         """Do nothing: the viewer is not followed."""
@@ -190,7 +191,7 @@ class ResultLayers:
         """Leave a layer to the user, where the new result has none of its kind in its place."""
         if (layer := self._layer(part)) is not None:
             layer.metadata[KEY] = {**layer.metadata[KEY], PANEL: "kept"}
-            layer.visible = False
+            set_visible(layer, False)
 
     def _layer(self, part: str) -> Any | None:
         return next((layer for layer in reversed(self._viewer.layers) if self._result_part_of(layer) == part), None)

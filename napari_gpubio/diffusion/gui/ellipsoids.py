@@ -14,7 +14,7 @@ from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.napari_io import ellipsoids_of, field_of
 from napari_gpubio.gui.connections import Connections, Follower, single_shot
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.layers import set_mesh
+from napari_gpubio.gui.layers import set_mesh, set_visible
 
 SLICE, NEAR = "slice", "near"  # which ellipsoids there are
 _PAUSE_MS = 80  # without another move, before ellipsoids follow
@@ -107,4 +107,4 @@ class Ellipsoids(QObject, Follower):
         if mesh is not None:
             set_mesh(layer, mesh, colors)
             layer.metadata[KEY][PART] = part
-        layer.visible = mesh is not None
+        set_visible(layer, mesh is not None)

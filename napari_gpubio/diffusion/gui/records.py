@@ -42,7 +42,7 @@ from napari_gpubio.diffusion.operations import (
 from napari_gpubio.diffusion.operations.tensors import FittedTensors
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, set_visible
 from napari_gpubio.gui.looks import pictures_of
 
 _ENGINES = tuple(f"napari_gpubio.{name}." for name in ("diffusion", "tractograms", "fibers"))  # of tractography
@@ -199,7 +199,7 @@ def hide_signal(viewer: Any, scan: DiffusionScan | None) -> None:
     """Hide the layers that show a scan's signal."""
     for layer in viewer.layers:
         if scan is not None and shows_signal_of(layer, scan):
-            layer.visible = False
+            set_visible(layer, False)
 
 
 def scan_behind(layers: Iterable[Any], chosen: Any | None) -> DiffusionScan | None:

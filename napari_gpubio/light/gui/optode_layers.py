@@ -250,6 +250,8 @@ class OptodeLayers:
         self._looks = looks
         lines.edge_width = self._width / mean
         markers.data = self._markers / self._step
+        if not markers.visible:  # else napari looks for the texts of markers that have gone
+            markers.set_view_slice()
         markers.features = {"name": np.array(self._names, dtype=object)}
         markers.text = _TEXT
         if len(self._markers):

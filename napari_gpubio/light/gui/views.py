@@ -12,6 +12,7 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.layered.napari_io import AXIS_UNITS, border_layers
 from napari_gpubio.layered.result import LayeredResult
@@ -68,13 +69,13 @@ class ResultView:
     def _hide_layers(self) -> None:
         for layer in [layer for layer in self.layers() if layer.visible]:
             self._hidden.append(layer)
-            layer.visible = False
+            set_visible(layer, False)
 
     def unhide(self) -> None:
         """Show again what `hide` has hidden."""
         self._is_away = False
         for layer in self._hidden:
-            layer.visible = True
+            set_visible(layer, True)
         self._hidden = []
 
     def release(self, *parts: str) -> str:
@@ -178,7 +179,7 @@ class VoxelView(ResultView):
                 layers.append((layer, mark, layer.visible or layer in self._hidden))
         found = PutAway(self.displayed, tuple(layers), self._limits, self._aside)
         for layer, mark, _ in layers:
-            layer.visible = False
+            set_visible(layer, False)
             if mark is not None:
                 layer.metadata[KEY]["panel"] = KEPT
         self.displayed, self._limits, self._aside, self._hidden = None, {}, False, []
@@ -191,7 +192,7 @@ class VoxelView(ResultView):
             if layer in self._viewer.layers:
                 if mark is not None:
                     layer.metadata[KEY]["panel"] = mark
-                layer.visible = visible
+                set_visible(layer, visible)
         self._limits, self._aside = put_away.limits, put_away.aside
         self.displayed = None if self.layer() is None else put_away.displayed
         self._update_legend()
@@ -206,10 +207,11 @@ class VoxelView(ResultView):
         """Show the fluence that was set aside, and no more what was made of the result before."""
         layer = self.layer()
         if self._aside and layer is not None:
-            self._aside, layer.visible = False, True
+            self._aside = False
+            set_visible(layer, True)
             for other in self._viewer.layers:
                 if carried(other, MADE_OF) is not None:
-                    other.visible = False
+                    set_visible(other, False)
 
     def adopt(self, layer: Any) -> None:
         """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
@@ -375,7 +377,7 @@ class LayerView(ResultView):
             return
         self._volumes = VolumesAway(tuple(there), tuple(dims.order), dims.ndisplay, tuple(camera.center), camera.zoom)
         for layer in there:
-            layer.visible = False
+            set_visible(layer, False)
         dims.ndisplay = 2
         dims.order = tuple(range(dims.ndim))
 
@@ -386,7 +388,7 @@ class LayerView(ResultView):
             return
         for layer in before.layers:
             if layer in self._viewer.layers:
-                layer.visible = True
+                set_visible(layer, True)
         dims, camera = self._viewer.dims, camera_of(self._viewer)
         if len(before.order) == dims.ndim:
             dims.order, dims.ndisplay = before.order, before.ndisplay

@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.jobs import LatestJob
+from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.speckle.gui.display import NO_BASELINE
 from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, LiveRecipe, prepare_steps
 from napari_gpubio.speckle.gui.plots import LIVE
@@ -244,7 +245,7 @@ class LiveController(QObject, Follower):
         stack = page.layer if isinstance(page, StackPage) else None
         for layer in (stack, panel.contrast_box.noise.layer):
             if layer is not None:
-                layer.visible = False  # it would be seen where maps have no values, at their border
+                set_visible(layer, False)  # it would be seen where maps have no values, at their border
         panel.show_progress("starting… (the first maps on a machine take up to a minute)")
         self._plot_timer.start()
 

@@ -15,6 +15,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import SPACING, Folded, notes_text
+from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results
@@ -193,7 +194,7 @@ class SpecklePanel(EnginePanel):
             self.layers.hide_map()
         for layer in self._inputs:
             if layer in self.viewer.layers:
-                layer.visible = False  # it would be seen where maps have no values, at their border
+                set_visible(layer, False)  # it would be seen where maps have no values, at their border
         results.hide_earlier(self.viewer, result.run.name)
         if result.fit is not None:
             self.map_box.layer_box.choose((yield from results.add_fit(self.viewer, result, result.fit)))

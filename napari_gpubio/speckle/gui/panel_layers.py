@@ -10,7 +10,7 @@ from napari.layers import Image
 
 from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried, is_length, own_units
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.gui.layers import why_not_array
+from napari_gpubio.gui.layers import set_visible, why_not_array
 from napari_gpubio.speckle.gui.live import LiveMap
 from napari_gpubio.speckle.settings import (
     ContrastSettings,
@@ -209,14 +209,14 @@ class LiveLayers:
         """Show the live map and hide the maps of stacks."""
         for layer in self._viewer.layers:
             if carried(layer, PANEL) == RESULT:
-                layer.visible = False
+                set_visible(layer, False)
         if self.map is not None:
-            self.map.visible = True
+            set_visible(self.map, True)
 
     def hide_map(self) -> None:
         """Hide the live map, which lies where maps of a stack are to be seen."""
         if self.map is not None:
-            self.map.visible = False
+            set_visible(self.map, False)
 
     def _add(self, data: Array, role: str, name: str, colormap: str, **more: Any) -> Any:
         return self._viewer.add_image(

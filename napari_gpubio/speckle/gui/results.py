@@ -12,6 +12,7 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Output
+from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.speckle.gui.panel_layers import (
     AXES,
     COLORMAP,
@@ -97,7 +98,7 @@ def hide_earlier(viewer: Any, source: str) -> None:
             and carried(layer, PANEL) == RESULT
             and carried(layer, "part") not in _MASKS
         ):
-            layer.visible = False
+            set_visible(layer, False)
 
 
 def add_maps(viewer: Any, result: StackResult) -> Generator[None, None, Any]:
@@ -172,7 +173,7 @@ def _add(viewer: Any, layer: LayerData, *, is_visible: bool) -> Any:
         is_empty = kind == "labels" and not data.any()
         return None if is_empty else viewer.add_layer(Layer.create(data, {**keywords, "visible": is_visible}, kind))
     if kind == "image":
-        known.visible = is_visible
+        set_visible(known, is_visible)
         (low, high), limits = known.contrast_limits, keywords["contrast_limits"]
         if limits[1] < low or limits[0] > high:  # all of the new values lie beyond those of before
             set_limits(known, limits)

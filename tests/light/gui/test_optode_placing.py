@@ -287,6 +287,19 @@ def test_detectors_are_renamed_resized_and_removed_in_the_list(viewer, placed):
     assert controller.optodes.detectors[3].name == "D2"  # the first that is free
 
 
+@pytest.mark.display
+def test_markers_may_become_fewer_while_they_are_hidden(viewer, placed, errors):
+    for target in (FRONT, RIGHT):
+        placed.voxels.controller.add_detector(target)
+    layer = viewer.layers["source and detectors"]
+    count, layer.visible = len(layer.data), False
+    placed.voxels.detector_box.findChild(QTableWidget).selectRow(0)
+    button(placed, "Remove").click()
+    layer.visible = True
+    assert len(layer.data) == count - 1
+    assert errors() == []
+
+
 def test_a_detector_is_dragged_on_the_surface(viewer, placed):
     placed.voxels.controller.add_detector(FRONT)
     where = placed.voxels.controller.optodes.detectors[0].position_mm

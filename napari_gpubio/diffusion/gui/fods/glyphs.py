@@ -14,7 +14,7 @@ from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.fods.napari_io import fods_of, glyph_data, glyph_layer
 from napari_gpubio.gui.connections import Connections, Follower, single_shot
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.layers import set_mesh
+from napari_gpubio.gui.layers import set_mesh, set_visible
 from napari_gpubio.gui.views import camera_of
 
 _PAUSE_MS = 80  # without another move, before glyphs follow
@@ -140,7 +140,7 @@ class SliceGlyphs(QObject, Follower):
         layer = self.layer
         if mesh is None:
             if layer is not None:
-                layer.visible = False
+                set_visible(layer, False)
             self.nothing_drawn.emit()
             return
         self._is_shown = True
@@ -154,7 +154,7 @@ class SliceGlyphs(QObject, Follower):
         if layer is not None and carried(layer, "glyphs_of") is fods:
             set_mesh(layer, *glyph_data(fods, mesh))
             layer.metadata[KEY][PART] = part
-            layer.visible = True
+            set_visible(layer, True)
             return
         if layer is not None:
             self._viewer.layers.remove(layer.name)

@@ -19,7 +19,7 @@ from napari_gpubio.diffusion.operations.noise import Mppca
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, set_visible
 from napari_gpubio.gui.panel import EnginePanel, Pieces
 
 _OUTPUTS = {"noise σ": "noise", "denoised": "scan", "residual": "residual"}
@@ -108,8 +108,8 @@ class NoiseBox(QGroupBox, Follower):
             yield
         for layer in self._panel.viewer.layers:
             if shows_signal_of(layer, denoised.scan):
-                layer.visible = False
-        layers["residual"].visible = self.residual.isChecked()
+                set_visible(layer, False)
+        set_visible(layers["residual"], self.residual.isChecked())
         self._panel.viewer.layers.selection.active = layers["denoised"]
         self._scan_box.choose(layers["denoised"])  # the panel then shows the notes of the scan
         self._tell(denoised.summary)
@@ -129,7 +129,7 @@ class NoiseBox(QGroupBox, Follower):
         scan = None if chosen is None else scan_of(chosen)
         for layer in self._panel.viewer.layers:
             if scan is not None and carried(layer, "residual_of") is scan:
-                layer.visible = checked
+                set_visible(layer, checked)
 
     # -- the plot -------------------------------------------------------------------------------------------------
 
