@@ -322,13 +322,13 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def teardown(self) -> None:
         """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
         _open.discard(self)
-        self.stale_line.abandon()
         self._device.teardown()
         self._warmup.stop()
         self._finding.abandon()
         self._end_waiting()
         self._end_run()
         super().teardown()
+        self.stale_line.abandon()  # which boxes that are emptied would have compare
 
     def _end_run(self) -> None:
         """End the run under way; where a preview is on show, which would look like a result, show what Stop shows."""

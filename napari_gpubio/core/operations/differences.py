@@ -41,7 +41,7 @@ def difference_in_words(old: Any, new: Any) -> list[str]:
     Examples
     --------
     >>> from napari_gpubio.layered import LayeredMedium
-    >>> from napari_gpubio.optics import Layer
+    >>> from napari_gpubio.optics.model import Layer
     >>> made, now = (Layer(name="skull", mua_per_mm=mua) for mua in (0.02, 0.015))
     >>> difference_in_words(LayeredMedium(layers=(made,)), LayeredMedium(layers=(now,)))
     ['µa of skull 0.02 instead of 0.015 /mm']
