@@ -322,6 +322,7 @@ def faults_head(person: Person, folder: Path, _source: Path | None) -> None:
     panel = scenes._panel(person, "Light transport")
     person.picture("the panel before a source")
     person.click_at(person.on_canvas(ask(lambda: scenes._front(person))))
+    person.wait(lambda: panel.voxels.view.displayed is not None, "a quick run")
     photons = panel.voxels.run_box.photons.text_box
     _type(person, photons, "200,000")
     person.picture("a source by a click")

@@ -457,6 +457,11 @@ class PanelFrame(QWidget):
             self._fold_tabs.start()
         self._fit_width()
 
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size, such as that which tabs below the panel leave when they come."""
+        super().resizeEvent(event)
+        self._fold_tabs.start()
+
     def hideEvent(self, event: Any) -> None:
         """Qt: the panel goes, for instance behind another tab; not when its window is made an icon."""
         super().hideEvent(event)
