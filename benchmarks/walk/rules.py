@@ -159,7 +159,8 @@ def _panel_under_way() -> str:
 
 
 def _is_busy(panel: Any) -> bool:
-    if getattr(panel, "running", False) or getattr(panel, "waiting", False):
+    is_live = getattr(getattr(panel, "runner", None), "is_live", False)  # a camera, whose frames come by themselves
+    if is_live or getattr(panel, "running", False) or getattr(panel, "waiting", False):
         return True
     timers = (timer.isSingleShot() and timer.isActive() for timer in panel.findChildren(QTimer))
     return any(job.is_busy for job in panel.findChildren(LatestJob)) or any(timers)
