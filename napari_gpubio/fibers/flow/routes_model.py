@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.fibers.flow.model import Flow
-from napari_gpubio.fibers.routes.model import RouteTable
+from napari_gpubio.fibers.route_table import RouteTable
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.regions import AnyRegion
 from napari_gpubio.fibers.directions import Directions, Usual
 from napari_gpubio.fibers.routes.model import COLUMNS, Routes
-from napari_gpubio.fibers.routes.run import connect_steps
+from napari_gpubio.fibers.routes.run import tensor_routes_steps
 from napari_gpubio.fibers.routes.settings import ConnectSettings
 from napari_gpubio.fibers.settings import Hamiltonian, InTensors
 from napari_gpubio.tractograms.bundles.tables import Table
@@ -47,7 +47,7 @@ class Connections(MadeOf, main="routes"):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectRegions(Operation, verb="connect", makes={"fibers": Tractogram, "table": Table}):
-    """Find the routes between two regions.
+    """Find the routes between two regions in tensors; in FODs and fixels, through crossings: flow-routes.
 
     Geodesics are shot from one region, those that reach the other are kept, and their routes ranked. A region is a mask
     (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17, aparc.nii.gz:Brain-Stem),
@@ -71,7 +71,7 @@ class ConnectRegions(Operation, verb="connect", makes={"fibers": Tractogram, "ta
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, Connections]:
         """Connect them."""
         how = self.settings, self.directions, self.method
-        found = yield from connect_steps(data.tensors, data.source, data.target, *how, fods=data.fods, **run)
+        found = yield from tensor_routes_steps(data.tensors, data.source, data.target, *how, fods=data.fods, **run)
         return Connections(found, self.sort_by)
 
     def summary(self, made: Connections) -> Summary:

@@ -16,6 +16,10 @@ from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.regions import AnyRegion
 from napari_gpubio.fibers.crossings import crossing_notes
 from napari_gpubio.fibers.directions import Cone, Directions, Principal
+from napari_gpubio.fibers.flow.between import routes_steps
+from napari_gpubio.fibers.flow.routes_model import FlowRoutes
+from napari_gpubio.fibers.flow.run import Directed
+from napari_gpubio.fibers.flow.settings import RouteSettings
 from napari_gpubio.fibers.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.fibers.routes.model import NEAREST_BINS, Routes, Search
 from napari_gpubio.fibers.routes.paths import ONE_WAY
@@ -38,37 +42,40 @@ _SAMPLE = 2000  # rays that say why none arrived
 
 
 def connect_steps(  # noqa: PLR0913 - what a user may know of a run
-    field: TensorField,
+    field: Directed,
     source: AnyRegion,
     target: AnyRegion,
-    settings: ConnectSettings | None = None,
+    settings: ConnectSettings | RouteSettings | None = None,
     directions: Directions | None = None,
     tracking: InTensors | None = None,
     *,
     fods: FodField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
-) -> Generator[Step, None, Routes]:
+) -> Generator[Step, None, Routes | FlowRoutes]:
     """Find the routes from one region to another, step by step; previews are the fibers that arrived since the last.
 
-    Rays leave every voxel of the source. Those that reach the target are kept; those that pass near it are turned
-    until they meet it. Fibers that run alike make one route.
+    In tensors, rays leave every voxel of the source. Those that reach the target are kept; those that pass near it are
+    turned until they meet it. Fibers that run alike make one route. In fixels and FODs, through crossings, it is
+    `napari_gpubio.fibers.flow.routes`: best paths in the middle of the flow.
 
     Parameters
     ----------
     field
-        The tensors.
+        Tensors, fixels, or FODs, of which the peaks are taken.
     source, target
         Where fibers start and end.
     settings
-        Seeds, the two-point solver, and what is one route; see `ConnectSettings`.
+        Seeds, the two-point solver, and what is one route, `ConnectSettings`; in fixels and FODs
+        `napari_gpubio.fibers.flow.RouteSettings`.
     directions
-        The fan of rays at each seed, by default 50 in a cone of 45 degrees around the principal direction; where it
-        goes both ways, as many leave the other way. Streamlines (EuDX) have the principal direction alone.
+        In tensors, the fan of rays at each seed, by default 50 in a cone of 45 degrees around the principal direction;
+        where it goes both ways, as many leave the other way. Streamlines (EuDX) have the principal direction alone.
     tracking
-        Method, metric, step and stops; see `napari_gpubio.fibers.settings`.
+        In tensors, method, metric, step and stops; see `napari_gpubio.fibers.settings`.
     fods
-        FODs of the same brain, if there are any: a note then says on which share of the way they have two directions.
+        Beside tensors, FODs of the same brain, if there are any: a note then says on which share of the way they have
+        two directions.
     device
         Of the rays of the fan, see `napari_gpubio.core.device.choose_device`; the solver runs on the CPU.
     stop
@@ -76,15 +83,14 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
 
     Returns
     -------
-    Routes
-        Perhaps none: `Routes.message` then says why, and what to change.
+    Routes or FlowRoutes
+        Perhaps none: ``message`` then says why, and what to change. Both have a table with a row for each route.
 
     Raises
     ------
     InvalidInput
-        If there are fixels or FODs in place of tensors (see `napari_gpubio.fibers.flow.routes`), a region lies outside
-        the mask, or in the other one; voxels that both hold are left out, which
-        `Routes.notes` says.
+        If a region lies outside the mask, or in the other one, or what is of tensors alone is given with fixels or
+        FODs; voxels that both regions hold are left out, which ``notes`` says.
 
     Examples
     --------
@@ -97,14 +103,42 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     >>> len(routes) > 0
     True
     """
+    in_tensors = not isinstance(field, FodField | FixelField)
+    if settings is not None and isinstance(settings, ConnectSettings) != in_tensors:
+        needed = "ConnectSettings" if in_tensors else "fibers.flow.RouteSettings"
+        raise InvalidInput(f"settings of a {type(field).__name__} are {needed}; {type(settings).__name__} was given")
+    if isinstance(field, FodField | FixelField):
+        if directions is not None or tracking is not None or fods is not None:
+            raise InvalidInput("directions, tracking and fods are of routes in tensors; leave them out")
+        how: Any = settings
+        return (yield from routes_steps(field, source, target, how, device=device, stop=stop))
+    how = settings, directions, tracking
+    return (yield from tensor_routes_steps(field, source, target, *how, fods=fods, device=device, stop=stop))
+
+
+connect = driven(connect_steps)
+
+
+def tensor_routes_steps(  # noqa: PLR0913 - what a user may know of a run
+    field: TensorField,
+    source: AnyRegion,
+    target: AnyRegion,
+    settings: ConnectSettings | None = None,
+    directions: Directions | None = None,
+    tracking: InTensors | None = None,
+    *,
+    fods: FodField | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Routes]:
+    """Find the routes from one region to another in tensors; see `connect_steps`.
+
+    Rays leave every voxel of the source. Those that reach the target are kept; those that pass near it are turned
+    until they meet it. Fibers that run alike make one route.
+    """
     settings, tracking = settings or ConnectSettings(), tracking or Hamiltonian()
     if tracking.points_every != 1:
         raise InvalidInput(f"every {tracking.points_every}th point is kept; connections need all, so choose 1")
-    if isinstance(field, FodField | FixelField):
-        raise InvalidInput(
-            f"connect finds routes along tensors, and a {type(field).__name__} was given; fibers.flow.routes finds "
-            "those along fixels and FODs, through crossings"
-        )
     check_tensors(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)
@@ -124,9 +158,6 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     routes = _routes(found, (source.name, target.name), tracking)
     crossings = crossing_notes(routes.tractogram, fods, chosen)
     return dataclasses.replace(routes, complete=complete, notes=(*ends.notes, *crossings))
-
-
-connect = driven(connect_steps)
 
 
 class _Found:

@@ -14,7 +14,7 @@ from napari_gpubio.diffusion import FodField, fit_tensors, io, phantom
 from napari_gpubio.diffusion.fods.harmonics import harmonics
 from napari_gpubio.diffusion.phantom.crossings import crossing
 from napari_gpubio.diffusion.regions import Sphere
-from napari_gpubio.fibers import connect, connect_steps
+from napari_gpubio.fibers import connect, connect_steps, flow
 from napari_gpubio.fibers.directions import Cone
 from napari_gpubio.fibers.routes import ConnectSettings, LeaveOut
 from napari_gpubio.fibers.routes.model import COLUMNS
@@ -137,9 +137,18 @@ def test_regions_that_cannot_be_connected_are_refused(field, target, what):
         connect(field, LEFT, target, device="cpu")
 
 
-def test_fixels_have_routes_of_their_own():
-    with pytest.raises(InvalidInput, match=r"a FixelField was given; fibers\.flow\.routes"):
-        connect(crossing(60).fixels, LEFT, RIGHT, device="cpu")
+def test_in_fixels_and_fods_routes_are_those_of_the_flow():
+    sample = crossing(60)
+    west, east = (Sphere(name=name, center_mm=(x, 0, 0), radius_mm=3) for name, x in (("west", -14), ("east", 14)))
+    expected = flow.routes(sample.fixels, west, east, device="cpu")
+    found = connect(sample.fixels, west, east, device="cpu")
+    np.testing.assert_array_equal(found.tractogram.points, expected.tractogram.points)
+    assert found.table() == expected.table()
+    assert len(connect(sample.fods, west, east, flow.RouteSettings(max_routes=1), device="cpu")) == 1
+    with pytest.raises(InvalidInput, match=r"settings of a FixelField are fibers\.flow\.RouteSettings"):
+        connect(sample.fixels, west, east, ConnectSettings(), device="cpu")
+    with pytest.raises(InvalidInput, match="of routes in tensors; leave them out"):
+        connect(sample.fixels, west, east, tracking=EuDX(), device="cpu")
 
 
 def test_streamlines_and_a_stop(field):

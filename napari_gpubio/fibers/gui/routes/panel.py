@@ -35,8 +35,8 @@ from napari_gpubio.fibers.directions import Directions
 from napari_gpubio.fibers.gui.methods import MethodForms
 from napari_gpubio.fibers.operations import ConnectRegions
 from napari_gpubio.fibers.operations.routes import Connections
-from napari_gpubio.fibers.routes import ConnectSettings, Routes, connect_steps
-from napari_gpubio.fibers.routes.run import FAN
+from napari_gpubio.fibers.routes import ConnectSettings, Routes
+from napari_gpubio.fibers.routes.run import FAN, tensor_routes_steps
 from napari_gpubio.fibers.settings import InTensors
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, text_button
@@ -340,7 +340,7 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
     field = yield from tensor_steps(connection.source, connection.device, stop)
     if not field.complete:
         return Connected(connection, field)
-    steps = connect_steps(
+    steps = tensor_routes_steps(
         field,
         connection.start.region,
         connection.end.region,
