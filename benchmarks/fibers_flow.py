@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from napari_gpubio.fibers import IFOD2, FromFod, geodesic_connectome, track
 from napari_gpubio.fibers.flow import FlowSettings, RouteSettings, flow, routes
 from napari_gpubio.fibers.flow.run import transport_problem
 from napari_gpubio.fibers.kernels.transport.cpu import transport_of
+from napari_gpubio.fibers.kernels.transport.gpu import transport_of as gpu_transport_of
 from napari_gpubio.fibers.seeds import label_points
 from tests.fibers.flow.flow_samples import field_of, grid
 
@@ -420,42 +422,45 @@ def halved(fixels: FixelField, masks: Array) -> tuple[FixelField, Array]:
     return finer, np.stack([mask[at] for mask in masks])
 
 
-def cost(report: Report, _: str) -> None:
-    """Seconds and memory of the CPU at 2.5 mm and at half of it, one thread and two, each in a process of its own."""
+def cost(report: Report, device: str) -> None:
+    """Seconds and memory at 2.5 mm and at half of it, each in a process of its own; on a CPU of one thread and two."""
+    on_gpu = choose_device(device).is_gpu
     subject, regions = load_brain(), end_regions()
     masks = np.stack([region.voxels for region in regions])
-    fine, fine_masks = halved(subject.fixels, masks[:: len(masks) // 12])
+    fine, fine_masks = halved(subject.fixels, masks if on_gpu else masks[:: len(masks) // 12])
     found, rows = [], []
     with tempfile.TemporaryDirectory() as name:
         for text, fixels, held in (("2.5 mm", subject.fixels, masks), ("1.25 mm", fine, fine_masks)):
             path = Path(name) / "case.npz"
             names = ("counts", "directions", "amplitudes", "affine")
             np.savez(path, masks=held, **{one: getattr(fixels, one) for one in names})
-            for threads in (1, 2):
-                words = [sys.executable, __file__, "--alone", str(path)]
-                where = os.environ | ALONE | {"NUMBA_NUM_THREADS": str(threads)}
+            for threads in (None,) if on_gpu else (1, 2):
+                words = [sys.executable, __file__, "--alone", str(path), "--device", device]
+                where = os.environ | ({} if threads is None else ALONE | {"NUMBA_NUM_THREADS": str(threads)})
                 made = subprocess.run(words, env=where, capture_output=True, text=True, check=True)
                 numbers = json.loads(made.stdout.splitlines()[-1])
                 found.append({"voxels": text, "threads": threads, "load_average": load_average(), **numbers})
                 each = [f"{numbers[key]:.2f} ({numbers[f'{key}_cpu']:.2f})" for key in ("nodes_s", "transport_s")]
                 each.append(f"{numbers['flow_s'] / len(held):.3f} ({numbers['flow_s_cpu'] / len(held):.3f})")
                 memory = [f"{numbers[key]:.0f}" for key in ("imports_mb", "fixels_mb", "transport_mb", "flow_mb")]
-                rows.append(line(text, threads, f"{numbers['fixels']:,}", f"{len(held)}", *each, *memory))
+                rows.append(line(text, threads or "GPU", f"{numbers['fixels']:,}", f"{len(held)}", *each, *memory))
     columns = ["voxels", "threads", "fixels", "regions", "nodes, s", "matrix T, s", "s a region"]
     columns += ["program, MB", "with fixels and regions", "most until T", "most until the end"]
     told = (
         "Wall seconds, and those of processors in brackets; resident memory of the whole process. The finer voxels "
         "hold the same fixels, turned by 3 degrees."
     )
-    report.add("cost", "Seconds and memory of the flow on the CPU", found, *table(columns, rows), "", told)
+    report.add("cost", "Seconds and memory of the flow", found, *table(columns, rows), "", told)
 
 
-def alone(path: str) -> dict[str, Any]:
+def alone(path: str, device: str) -> dict[str, Any]:
     """Seconds and memory of this process, which does nothing else."""
+    chosen = choose_device(device)
+    made_of = partial(gpu_transport_of, device=chosen) if chosen.is_gpu else transport_of
     affine, x = grid((24, 9, 9))
     inside = np.abs(x[..., 1:]).max(axis=-1) < 6.0
     small = field_of([(inside, np.broadcast_to([1.0, 0.0, 0.0], x.shape))], affine)
-    flow(small, [Region(name="compiles", voxels=inside & (x[..., 0] < -18.0), affine=affine)], device="cpu")
+    flow(small, [Region(name="compiles", voxels=inside & (x[..., 0] < -18.0), affine=affine)], device=chosen)
     numbers: dict[str, Any] = {"imports_mb": megabytes("VmRSS")}
     with np.load(path) as file:
         fixels = FixelField(**{name: file[name] for name in ("counts", "directions", "amplitudes", "affine")})
@@ -463,8 +468,8 @@ def alone(path: str) -> dict[str, Any]:
     numbers |= {"fixels": len(fixels.directions), "fixels_mb": megabytes("VmRSS")}
     stages = {
         "nodes_s": lambda: transport_problem(fixels, regions, FlowSettings()),
-        "transport_s": lambda: transport_of(transport_problem(fixels, regions, FlowSettings())[0]),
-        "flow_s": lambda: flow(fixels, regions, device="cpu"),
+        "transport_s": lambda: made_of(transport_problem(fixels, regions, FlowSettings())[0]),
+        "flow_s": lambda: flow(fixels, regions, device=chosen),
     }
     for name, work in stages.items():
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most so far becomes what there is now
@@ -489,7 +494,7 @@ def main() -> None:
     parser.add_argument("--parts", default="phantom,formulas,methods,brain,cost")
     given = parser.parse_args()
     if given.alone:
-        print(json.dumps(alone(given.alone)))
+        print(json.dumps(alone(given.alone, given.device)))
         return
     facts = header(quick=False)
     path = result_path(given.json, "fibers_flow", facts["date"], choose_device(given.device))

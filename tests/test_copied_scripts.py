@@ -16,6 +16,7 @@ TESTS = {
     "tensors": ("fibers.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
     "connect": ("fibers.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
     "connectome": ("fibers.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
+    "flow": ("fibers.gui.test_flow_panel", "test_its_script_makes_the_same_map"),
     "fods": ("diffusion.gui.test_fod_panel", "test_the_script_makes_the_same_fods"),
     "dissection": ("tractograms.gui.test_dissection_panel", "test_the_script_writes_the_same_fibers"),
     "profiles": ("tractograms.gui.test_profiles_panel", "test_the_script_writes_the_same_numbers"),
