@@ -20,22 +20,23 @@ logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
 CHUNK_SECONDS = 0.1
 MAX_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
-MAX_CHUNK_BYTES = 400 << 20  # more, where it is not a 32nd of the free memory, would only take it from others
+USUAL_SHARE = 1 / 32  # of the free memory, for the items of a chunk
+MAX_CHUNK_BYTES = 400 << 20  # more, where it is not that share, would only take it from others
 
 
-def items_within_memory(device: Device, bytes_per_item: int) -> int:
-    """Most items that are done at once on a device, at least one."""
+def items_within_memory(device: Device, bytes_per_item: int, share: float = USUAL_SHARE) -> int:
+    """Most items that are done at once on a device, at least one; ``share``: of the free memory that they may take."""
     if device.kind == CPU.kind:
         return 1 << 30
     free = free_memory_bytes(device)
-    usable = min(max(MAX_CHUNK_BYTES, free / 32), 0.6 * free)
+    usable = min(max(MAX_CHUNK_BYTES, free * share), 0.6 * free)
     return max(1, int(usable / max(1, bytes_per_item)))
 
 
 class Runnable(Protocol):
     """The methods of a backend's ``Run`` that chunked execution needs."""
 
-    device: Device
+    device: Device  # and perhaps ``memory_share``, in place of the usual one
 
     def advance(self, start: int, count: int) -> None:
         """Do the items ``start`` to ``start + count - 1``; after an error nothing of them may remain."""
@@ -177,7 +178,8 @@ class _Worker:
         return min(max(0.0, seconds - per_item * count), 0.8 * seconds)
 
     def _fits(self) -> int:
-        return items_within_memory(self.run.device, self.run.bytes_per_item())
+        share = getattr(self.run, "memory_share", USUAL_SHARE)
+        return items_within_memory(self.run.device, self.run.bytes_per_item(), share)
 
 
 class _Line:

@@ -11,7 +11,7 @@ from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.fibers.flow.nodes import EXCLUDED, Ended
-from napari_gpubio.fibers.kernels.transport.problem import LANES, Spread, TransportProblem
+from napari_gpubio.fibers.kernels.transport.problem import LANES, MEMORY_SHARE, Spread, TransportProblem
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("transport.cu")
@@ -127,6 +127,8 @@ def _places(counts: Any) -> Any:
 
 class Run(drivers.Run):
     """The flow on one GPU: 32 regions side by side in a warp, a warp a node."""
+
+    memory_share = MEMORY_SHARE
 
     def __init__(self, problem: TransportProblem, *, device: Device) -> None:
         import cupy

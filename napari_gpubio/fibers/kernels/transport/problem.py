@@ -21,6 +21,7 @@ LANES = 32  # regions that a GPU does side by side
 SUBSTEP = 0.5  # voxels
 LEAST_SHARE = 0.25  # of the voxels around a place, by weight, that must have a fixel to go on along
 FULL = 0.02  # sum of the strengths of the fixels of a voxel, by angle, from which it takes all mass that it is given
+MEMORY_SHARE = 0.25  # of a GPU, for regions that are done together, whose overlaps are then found there, too
 _SMALLEST = 0.01  # of a region's largest mass at the start: no larger mass is dropped
 
 
@@ -79,11 +80,11 @@ class TransportProblem(Problem):
 
     def first_chunk(self, device: Device) -> int:
         """On a GPU all that fit; few on the CPU, so that Stop works."""
-        return items_within_memory(device, self.bytes_per_item) if device.is_gpu else self.at_first
+        return items_within_memory(device, self.bytes_per_item, MEMORY_SHARE) if device.is_gpu else self.at_first
 
     def memory(self, device: Device) -> Memory:
         """Fixels, the matrix, and mass of the regions that are done at once."""
-        together = items_within_memory(device, self.bytes_per_item) if device.is_gpu else os.cpu_count() or 1
+        together = self.first_chunk(device) if device.is_gpu else os.cpu_count() or 1
         count = min(self.items, together)
         entries = 8 * self.nodes.count  # about
         return Memory(inputs=32 * self.nodes.count + 16 * entries, scratch=count * self.bytes_per_item)
