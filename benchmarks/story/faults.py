@@ -259,11 +259,13 @@ def _ellipsoids(person: Person) -> None:
     person.picture("ellipsoids")
 
 
-def _session(person: Person, path: Path, tried: Tried) -> None:
-    """All that is shown is saved, napari closed, and the session opened in a new window."""
+def _session(person: Person, path: Path, tried: Tried, *, embeds: bool = False) -> None:
+    """All that is shown is saved, perhaps with the files, napari closed, and the session opened in a new window."""
     ask = person.ask
     panel = scenes._panel(person, "Session")
     before = ask(lambda: _looks(person.viewer))
+    if embeds:
+        person.click(panel.embed_box, "with the files that were opened")
     person.click(panel.save_button, "Save session…")
     person.name_file(path)
     person.wait(lambda: path.exists() and not panel.running, "the session", 120)

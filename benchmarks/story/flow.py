@@ -11,7 +11,7 @@ from person import Person
 from napari_gpubio.gui.forms import Folded
 
 SOURCE_MM = (22.0, -10.0, 10.0)  # in the internal capsule of a head in the space of a template
-REPEATS = 10
+REPEATS = 6
 
 
 def flow_scene(person: Person, folder: Path, source: Path | None) -> None:
@@ -50,7 +50,7 @@ def flow_scene(person: Person, folder: Path, source: Path | None) -> None:
     person.picture("fibers that follow the routes, in space", settle_s=3.0)
     ask(lambda: setattr(viewer.dims, "ndisplay", 2))
     _is_sure(person, panel)
-    faults._session(person, folder / "flow.zip", faults.Tried())
+    faults._session(person, folder / "flow.zip", faults.Tried(), embeds=True)
 
 
 def _is_sure(person: Person, panel: Any) -> None:

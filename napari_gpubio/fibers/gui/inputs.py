@@ -186,10 +186,10 @@ def _changes(tracking: Method) -> list[str]:
 
 
 CHOICES = {  # a plane is drawn in half the time of a volume, and hides no fibers
-    "axial": "axial FA plane through the seed",
-    "coronal": "coronal FA plane through the seed",
-    "sagittal": "sagittal FA plane through the seed",
-    "volume": "FA volume",
+    "axial": "axial plane, through the seed or source",
+    "coronal": "coronal plane, through the seed or source",
+    "sagittal": "sagittal plane, through the seed or source",
+    "volume": "volume",
 }
 _ACROSS = {"axial": 0, "coronal": 1, "sagittal": 2}  # axes of the viewer, (z, y, x)
 

@@ -119,6 +119,11 @@ def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
     qtbot.wait(150)
     moved = np.array(drawn(panel, qtbot).data[0])
     np.testing.assert_allclose(moved[:, axis] * layer.scale[axis], viewer.dims.point[axis], atol=1e-4)
+    layer.visible = False
+    viewer.dims.set_current_step(axis, steps[axis])
+    qtbot.wait(150)
+    assert not drawn(panel, qtbot).visible, "what the user has hidden stays so"
+    layer.visible = True
     viewer.dims.set_current_step(axis, 0)  # where no fiber is
     qtbot.wait(150)
     wait_until(qtbot, lambda: not panel.glyphs.is_busy)

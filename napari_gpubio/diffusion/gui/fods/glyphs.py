@@ -38,6 +38,7 @@ class SliceGlyphs(QObject, Follower):
         self._fods: FodField | None = None
         self._size, self._same = 1.0, False
         self._is_shown = False  # since `show` was called last
+        self._is_outside = False  # hidden here, since the slice has none
         self._drawn_corners: tuple[Any, Any] = (None, None)
         self._job = LatestJob(self, self._on_mesh)
         self._pause = single_shot(_PAUSE_MS, self._draw, self)
@@ -139,7 +140,8 @@ class SliceGlyphs(QObject, Follower):
             self._pause.start()
         layer = self.layer
         if mesh is None:
-            if layer is not None:
+            if layer is not None and layer.visible:
+                self._is_outside = True
                 set_visible(layer, False)
             self.nothing_drawn.emit()
             return
@@ -154,7 +156,8 @@ class SliceGlyphs(QObject, Follower):
         if layer is not None and carried(layer, "glyphs_of") is fods:
             set_mesh(layer, *glyph_data(fods, mesh))
             layer.metadata[KEY][PART] = part
-            set_visible(layer, True)
+            set_visible(layer, layer.visible or self._is_outside)  # one that the user has hidden stays so
+            self._is_outside = False
             return
         if layer is not None:
             self._viewer.layers.remove(layer.name)
