@@ -20,7 +20,7 @@ _SAMPLES = {
 _RUNS = {
     True: (
         "Diffusion tensors", "Fiber orientations", "Fiber tracking", "Dissect fibers", "Connect regions", "Connectome",
-        "Bundle profiles",
+        "Bundle profiles", "Fiber flow",
     ),
     False: ("Light transport", "Denoise", "Dose-volume histogram", "Laser speckle"),
 }  # fmt: skip

@@ -79,6 +79,7 @@ def moved(panel, qtbot):
     return panel
 
 
+@pytest.mark.daily
 def test_a_source_that_is_placed_and_moved_is_followed(viewer, qtbot, moved, sample, atlas):
     expected = source_flow(sample.fods, moved.found.source.region, atlas, device="cpu")
     np.testing.assert_array_equal(moved.found.moved.flow.mass, expected.mass)
