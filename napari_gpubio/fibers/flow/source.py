@@ -204,6 +204,7 @@ class SourceFlow:
             notes.append(f"The source lies in {', '.join(inside)}, so that is not ranked.")
         if not self.complete:
             notes.append("Ranked by arrivals, since the flows of the regions are not known yet.")
+        notes.append(f"Mass moves in steps of {self.flow.step_mm:.3g} mm, up to {self.flow.max_length_mm:.0f} mm.")
         return tuple(notes)
 
     @property

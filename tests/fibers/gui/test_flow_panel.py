@@ -95,6 +95,21 @@ def test_a_source_that_is_placed_and_moved_is_followed(viewer, qtbot, moved, sam
     assert "lies in south-west" in moved.results.findings
 
 
+def test_which_layers_there_are_runs_nothing_and_a_drag_does_not_begin_anew(viewer, qtbot, panel, monkeypatch):
+    begun = []
+    monkeypatch.setattr(panel, "make_steps", lambda stop, make=panel.make_steps: begun.append(stop) or make(stop))
+    viewer.add_points([world_to_viewer(MIDDLE)], name="a place", size=4.0)
+    panel.source_box.choose(viewer.layers["ends"], 2)
+    qtbot.wait(50)
+    assert not panel.is_busy
+    for n in range(3):
+        panel.place((WEST[0] + n, 0.0, 0.0))
+        qtbot.wait(5)
+    done(qtbot, panel)
+    assert not any(stop.is_set() for stop in begun)
+    assert panel.found.source.region.center_mm[0] == pytest.approx(WEST[0] + 2)
+
+
 def test_a_click_on_a_region_shows_its_routes_and_the_fibers_along_them(viewer, qtbot, moved):
     moved.table.selectRow(0)
     done(qtbot, moved)
@@ -158,7 +173,7 @@ def test_it_is_told_how_sure_ranks_are_until_the_source_moves(viewer, qtbot, pan
     panel.atlas_box.choose(viewer.layers["corners"])
     panel.sure_box.form.widget("repeats").value = 4
     panel.source_box.choose(viewer.layers["corners"], 1)
-    done(qtbot, panel)
+    press_and_wait(qtbot, panel, panel.run_button)
     press_and_wait(qtbot, panel, button(panel, "How sure…"))
     assert column(panel, "ranks")["2"] == "1 to 1"
     assert "stay" in panel.results.head.text()

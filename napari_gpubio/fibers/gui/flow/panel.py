@@ -196,6 +196,8 @@ class FlowPanel(EnginePanel):
         box = self.compared_box if layer == self.tool.layer_of(COMPARED) else self.source_box
         if box.layer != layer:
             box.choose(layer, 0)
+        if self._found is None:
+            self.run_again(end_first=False)
 
     def _on_atlas(self, *_: Any) -> None:
         self._painted.refresh()
@@ -217,11 +219,14 @@ class FlowPanel(EnginePanel):
             self._again.start()
 
     def _follow(self) -> None:
-        """Follow a source that was moved: at once where the ground is prepared, else by a run."""
-        if not self.may_follow():
+        """Follow a source that was moved: at once where the ground is prepared, else by a run.
+
+        Without a result nothing is followed: which layers there are asks for nothing.
+        """
+        if self._found is None or not self.may_follow():
             return
         if self._prepared is None:
-            self.run_again()
+            self.run_again(end_first=False)
             return
         try:
             self.check_inputs()
@@ -261,9 +266,13 @@ class FlowPanel(EnginePanel):
     def _compared(self) -> ChosenRegion | None:
         return None if self.compared_box.layer is None else self.compared_box.chosen("what to compare with")
 
+    def keep_result(self, found: Found) -> None:
+        """Keep what further sources can flow on."""
+        self._prepared = found.prepared if found.prepared.complete else None
+
     def show_result(self, found: Found) -> None:
         """Show the maps and the regions that are reached."""
-        self._prepared = found.prepared if found.prepared.complete else None
+        self.keep_result(found)
         self._found = found
         for which, moved in ((SOURCE, found.moved), (COMPARED, found.compared)):
             self._show_map(which, moved)
