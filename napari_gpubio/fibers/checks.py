@@ -188,5 +188,5 @@ def _flow_once() -> None:
 WARMUPS = (
     WarmUp(name="fiber tracking", run=_track_once, functions=47),
     WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=45),
-    WarmUp(name="flow along fixels", run=_flow_once, functions=50),
+    WarmUp(name="flow along fixels", run=_flow_once, functions=59),
 )

@@ -25,7 +25,7 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
 from napari_gpubio.diffusion.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.diffusion.gui.records import output_of, pictures
-from napari_gpubio.diffusion.gui.source import why_no_source
+from napari_gpubio.diffusion.gui.source import why_no_fods, why_no_source
 from napari_gpubio.fibers.flow import (
     AlongSettings,
     FlowRoutes,
@@ -550,7 +550,7 @@ def why_no_flow(layer: Any) -> str | None:
     """Why mass cannot flow in a layer: in FODs and fixels it can."""
     if fods_of(layer) is not None or fixels_of(layer) is not None:
         return None
-    return FEW if why_no_source(layer) is None else ""
+    return FEW if why_no_source(layer) is None else why_no_fods(layer)
 
 
 def _color(atlas: Any | None, label: int) -> Any:

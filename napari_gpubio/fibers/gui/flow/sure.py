@@ -17,7 +17,7 @@ from napari_gpubio.fibers.flow.repeats import flow_repeats_steps, with_source
 from napari_gpubio.fibers.flow.repeats_model import FlowRepeats, RankedTarget
 from napari_gpubio.fibers.gui.flow.inputs import Found
 from napari_gpubio.gui.connections import Follower
-from napari_gpubio.gui.forms import ParamForm, WrappedLabel, fill_column, text_button
+from napari_gpubio.gui.forms import ParamForm, fill_column, text_button
 from napari_gpubio.gui.layers import LayerBox
 
 
@@ -58,14 +58,13 @@ class SureBox(QWidget, Follower):
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
         self.form = ParamForm(_Repeats(), parent=self)
         self.followers = (self.scan_box,)
-        about = (
+        top = QFormLayout()
+        top.addRow("Scan", self.scan_box)
+        tip = (
             "Signals are drawn again from the residuals of a fit, deconvolved, and mass flows again: intervals of the "
             "ranks of this source. Bundles that touch look like bundles that cross in all repeats."
         )
-        top = QFormLayout()
-        top.addRow("Scan", self.scan_box)
-        tip = "Repeat the flow of the source along FODs that the scan could as well have given"
-        fill_column(self, top, self.form, WrappedLabel(about, self), text_button("How sure…", tip, self, begin))
+        fill_column(self, top, self.form, text_button("How sure…", tip, self, begin))
 
     def steps_of(self, found: Found | None) -> Callable[[threading.Event], Generator[Step, None, Sure]]:
         """Read the inputs, and return what makes steps of the repeats of a source; InvalidInput if one is missing."""
