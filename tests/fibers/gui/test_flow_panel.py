@@ -138,7 +138,7 @@ def test_two_sources_are_compared(viewer, qtbot, moved):
 
 def test_fibers_pass_what_they_must_and_enter_nothing_else(viewer, qtbot, moved):
     viewer.add_points([world_to_viewer(MIDDLE)], name="wall", size=12.0)
-    row = moved.gates.add()
+    row = moved.gates.append_row()
     row.role.setCurrentIndex(row.role.findData("exclude"))
     row.region_box.choose(viewer.layers["wall"], 0)
     qtbot.waitUntil(lambda: moved._again.isActive(), timeout=5000)

@@ -3,11 +3,12 @@
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.tractograms.gui.region_box import ChosenRegion, RegionBox
+from napari_gpubio.tractograms.gui.region_rows import RegionRows
 
 ROLES = {"include": "pass through", "exclude": "do not enter"}
 
@@ -30,25 +31,15 @@ class GateRow(QWidget):
 Gate = tuple[str, Any, int | str | None]  # a role, a layer, and which of its regions
 
 
-class GateList(QWidget):
+class GateList(RegionRows[GateRow]):
     """All rows; ``changed`` tells that other fibers may count."""
 
-    changed = Signal()
     kept = ("kept_gates",)
-    keeps_controls = False
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._viewer = viewer
-        self._rows: list[GateRow] = []
-        self._column = QVBoxLayout()
-        add = text_button("Add a region", "That fibers pass, or do not enter", self, self.add)
+        super().__init__(GateRow, viewer, parent)
+        add = text_button("Add a region", "That fibers pass, or do not enter", self, self.append_row)
         fill_column(self, self._column, row_of(add, None))
-
-    @property
-    def rows(self) -> tuple[GateRow, ...]:
-        """The rows, from the top."""
-        return tuple(self._rows)
 
     def chosen(self) -> dict[str, list[ChosenRegion]]:
         """Return the regions by role; rows without one do not count. InvalidInput if a layer has none."""
@@ -68,46 +59,12 @@ class GateList(QWidget):
     def kept_gates(self, gates: tuple[Gate, ...]) -> None:
         self.show_gates(gates)
 
-    def show_kept(self) -> None:
-        """Do nothing: the rows are shown."""
-
     def show_gates(self, gates: tuple[Gate, ...]) -> None:
         """Show other rows; ``changed`` is not emitted."""
-        while self._rows:
-            self._take(self._rows[-1])
+        self.clear()
         for role, layer, key in gates:
-            row = self.add()
+            row = self.append_row()
             with QSignalBlocker(row):
                 row.role.setCurrentIndex(row.role.findData(role))
                 if layer is not None and key is not None:
                     row.region_box.choose(layer, key)
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for row in self._rows:
-            row.region_box.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer."""
-        for row in self._rows:
-            row.region_box.detach()
-
-    def add(self) -> GateRow:
-        """Add a row, in which a region is to be chosen."""
-        row = GateRow(self._viewer, self._remove, self)
-        self._rows.append(row)
-        self._column.addWidget(row)
-        row.region_box.attach()
-        row.changed.connect(self.changed)
-        return row
-
-    def _remove(self, row: GateRow) -> None:
-        self._take(row)
-        self.changed.emit()
-
-    def _take(self, row: GateRow) -> None:
-        self._rows.remove(row)
-        row.region_box.detach()
-        self._column.removeWidget(row)
-        row.hide()  # it is deleted only in the event loop
-        row.deleteLater()

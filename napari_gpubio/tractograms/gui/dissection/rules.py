@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QGridLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
@@ -17,6 +17,7 @@ from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tractograms.dissection import Condition, ends_in, number, through
 from napari_gpubio.tractograms.gui.region_box import ChosenRegion, RegionBox
+from napari_gpubio.tractograms.gui.region_rows import RegionRows
 from napari_gpubio.tractograms.operations.dissection import Dissect, Range, Rules
 
 AND, OR = "and", "or"
@@ -197,26 +198,16 @@ class RuleRow(QWidget):
             self.high.show_value(float(np.ceil(values.max() * 1000) / 1000))
 
 
-class RuleList(QWidget):
+class RuleList(RegionRows[RuleRow]):
     """All rules, in their order; ``changed`` tells that other fibers may be kept."""
 
-    changed = Signal()
     kept = ("kept_rules",)
-    keeps_controls = False
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._viewer = viewer
+        super().__init__(RuleRow, viewer, parent)
         self._numbers: Mapping[str, Any] = {}
-        self._rows: list[RuleRow] = []
-        self._column = QVBoxLayout()
         self.buttons = QGridLayout()
         fill_column(self, self._column, self.buttons)
-
-    @property
-    def rows(self) -> tuple[RuleRow, ...]:
-        """The rows, from the top."""
-        return tuple(self._rows)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules as they are shown."""
@@ -230,9 +221,6 @@ class RuleList(QWidget):
     @kept_rules.setter
     def kept_rules(self, rules: tuple[Rule, ...]) -> None:
         self.show_rules(rules)
-
-    def show_kept(self) -> None:
-        """Do nothing: the rules are shown."""
 
     def condition(self) -> Condition | None:
         """Return what all rules together demand, or None if there are none; InvalidInput if one lacks something."""
@@ -260,41 +248,19 @@ class RuleList(QWidget):
 
     def show_rules(self, rules: tuple[Rule, ...]) -> None:
         """Show other rules."""
-        while self._rows:
-            self._take(self._rows[-1])
+        self.clear()
         for rule in rules:
             self._add_row(rule)
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for row in self._rows:
-            row.region_box.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer."""
-        for row in self._rows:
-            row.region_box.detach()
-
-    def _add_row(self, rule: Rule) -> RuleRow:
-        row = RuleRow(self._viewer, self._remove, self)
-        self._rows.append(row)
-        self._column.addWidget(row)
-        row.joiner.setVisible(len(self._rows) > 1)
-        row.region_box.attach()
-        row.show_numbers(self._numbers)
-        row.show_rule(rule)
-        row.changed.connect(self.changed)
-        return row
-
-    def _remove(self, row: RuleRow) -> None:
-        self._take(row)
-        self.changed.emit()
-
-    def _take(self, row: RuleRow) -> None:
-        self._rows.remove(row)
-        row.region_box.detach()
-        self._column.removeWidget(row)
-        row.hide()  # it is deleted only in the event loop
-        row.deleteLater()
+    def take(self, row: RuleRow) -> None:
+        """Take a rule away; the first one is joined to none."""
+        super().take(row)
         if self._rows:
             self._rows[0].joiner.hide()
+
+    def _add_row(self, rule: Rule) -> RuleRow:
+        row = self.append_row()
+        row.joiner.setVisible(len(self._rows) > 1)
+        row.show_numbers(self._numbers)
+        row.show_rule(rule)
+        return row
