@@ -198,7 +198,7 @@ def _check(options: argparse.Namespace) -> int:
     ]:
         for check in cases.CHECKS:
             for row in run(check, device):
-                rows.append(row)
+                rows.append({"part": cases.__name__.split(".")[1], **row})
                 show_at_once(_row_text(row))
     failed = sum(not row["passed"] for row in rows)
     show_at_once(f"{len(rows) - failed} of {len(rows)} passed")
