@@ -14,17 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 DATED = re.compile(r"(?P<study>.+?)(?P<device>_cpu|_cuda|)_(?P<date>\d{4}-\d\d-\d\d)")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
+TITLES = {"validation": "Validation", "performance": "Performance"}
 STARTS = {
-    "validation": (
-        "Validation",
-        "What is true of the program, beside what: published and closed-form cases that it checks on your own machine, "
-        "then studies with a truth from outside, such as other programs, phantoms, and data of others. Each has its command.",
-    ),
-    "performance": (
-        "Performance",
-        "How fast it is, and how much memory it takes, beside other programs where they could be run, also where they are "
-        "faster. One machine a table; the newest results of each study.",
-    ),
+    "validation": """What is true of the program, beside what: published and closed-form cases that it checks on your own machine,
+then studies with a truth from outside, such as other programs, phantoms, and data of others. Each has its command.""",
+    "performance": """How fast it is, and how much memory it takes, beside other programs where they could be run, also where
+they are faster. One machine a table; the newest results of each study.""",
 }
 
 
@@ -62,8 +57,8 @@ def pages() -> dict[str, str]:
     """Return the pages Validation and Performance, and one for each study."""
     every = studies()
     made = {f"{one.page}/{one.results}": study_page(one) for one in every}
-    for page, (title, text) in STARTS.items():
-        lines = [f"# {title}\n\n{text}\n"]
+    for page, text in STARTS.items():
+        lines = [f"# {TITLES[page]}\n\n{text}\n"]
         if page == "validation":
             made["validation/cases"] = "\n".join(cases_page())
             lines.append("```{toctree}\n\ncases\n```\n")
@@ -111,7 +106,7 @@ def cases_page() -> Iterator[str]:
         for part, its in itertools.groupby(rows, key=lambda row: row["part"]):
             device = " --device cuda:0" if "cuda" in found["device"] else ""
             yield f"### {part.capitalize()}\n\n```console\n$ napari-gpubio check {part}{device}\n```\n"
-            yield "| case | source | quantity | reference | result | error | tolerance | |\n|---|---|---|---|---|---|---|---|"
+            yield "| case | source | quantity | reference | result | error | tolerance | |\n" + "|---" * 8 + "|"
             yield from map(case_line, its)
             yield ""
 

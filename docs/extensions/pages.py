@@ -114,8 +114,8 @@ def verb_pages() -> dict[str, str]:
     pages = {f"verbs/{part}": "\n".join(verbs_page(part, OF_ENGINES[part])) for part in OF_ENGINES}
     pages["verbs/program"] = "\n".join(verbs_page("The program itself", own_verbs()))
     start = (
-        "# Commands\n\nEvery operation of the program is a verb of `napari-gpubio`, with the same settings as its form in "
-        "the window and its function in Python. Inputs are files, or records (`.json`) of operations.\n\n"
+        "# Commands\n\nEvery operation of the program is a verb of `napari-gpubio`, with the same settings as its form "
+        "in the window and its function in Python. Inputs are files, or records (`.json`) of operations.\n\n"
     )
     return {**pages, "verbs/index": start + listed(["program", *OF_ENGINES])}
 

@@ -108,7 +108,8 @@ def scraper(_block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str
         picture(viewer).save(taken[-1])
     text = figure_rst(taken, conf["src_dir"]) if taken else ""
     for path in films:
-        text += f"\n.. raw:: html\n\n    <video controls muted loop width='100%' src='../../_static/films/{path.name}'></video>\n"
+        source = f"../../_static/films/{path.name}"
+        text += f"\n.. raw:: html\n\n    <video controls muted loop width='100%' src='{source}'></video>\n"
         kept = Path(conf["src_dir"]) / "_static" / "films" / path.name
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, kept)
