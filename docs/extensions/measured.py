@@ -16,9 +16,9 @@ DATED = re.compile(r"(?P<study>.+?)(?P<device>_cpu|_cuda|)_(?P<date>\d{4}-\d\d-\
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
 TITLES = {"validation": "Validation", "performance": "Performance"}
 STARTS = {
-    "validation": """What is true of the program, beside what: published and closed-form cases that it checks on your own machine,
+    "validation": """What is true of the program, beside what: published and closed-form cases, checked on your machine,
 then studies with a truth from outside, such as other programs, phantoms, and data of others. Each has its command.""",
-    "performance": """How fast it is, and how much memory it takes, beside other programs where they could be run, also where
+    "performance": """How fast it is, and how much memory it takes, beside other programs where they run, also where
 they are faster. One machine a table; the newest results of each study.""",
 }
 
