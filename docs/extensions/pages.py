@@ -16,6 +16,7 @@ from typing import Any
 import measured
 from sphinx.application import Sphinx
 
+import napari_gpubio
 from napari_gpubio import ENGINES, cli
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.verbs import OF_ENGINES
@@ -33,7 +34,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def write_pages(app: Sphinx) -> None:
     """Write all pages."""
     folder = Path(app.srcdir) / "generated"
-    pages = {**api_pages(), **verb_pages(), **measured.pages()}
+    pages = {**api_pages(), **verb_pages(), **window_pages(), **measured.pages()}
     for name, text in pages.items():
         path = folder / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +47,16 @@ def write_pages(app: Sphinx) -> None:
     for old in (folder / "gallery").rglob("*plot_*.*"):  # of a script that is no longer there
         if not any(script in old.name for script in scripts):
             old.unlink()
+
+
+def window_pages() -> dict[str, str]:
+    """Return the pages of the dock widgets, which the window shows, too."""
+    files = sorted((Path(napari_gpubio.__file__).parent / "gui" / "help").glob("*.md"))
+    start = (
+        "# Panels\n\nWhat each dock widget is for. In the window, the button *?* at its top or F1 shows the same.\n\n"
+    )
+    pages = {f"window/{path.stem}": path.read_text(encoding="utf-8") for path in files}
+    return {**pages, "window/index": start + listed([path.stem for path in files])}
 
 
 def listed(names: list[str], *, depth: int = 1) -> str:
