@@ -65,7 +65,7 @@ def bids_name(path: str | os.PathLike[str]) -> BidsName:
     >>> bids_name("sub-01_run-1_dwi.nii.gz")
     BidsName(entities={'sub': '01', 'run': '1'}, suffix='dwi', extension='.nii.gz')
     """
-    file = os.path.basename(path)
+    file = Path(path).name
     stem, dot, extension = file.partition(".")
     *words, suffix = stem.split("_")
     if odd := next((word for word in words if not _ENTITY.fullmatch(word)), None):

@@ -309,7 +309,7 @@ def _candidates(path: Path) -> list[tuple[list[Path], list[Path]]]:
     own = [[path.parent / name.format(case) for name in endings for case in (kind, kind.upper())] for kind in kinds]
     own[1].append(path.parent / f"{stem}.eddy_rotated_bvecs")
     tables = [path.parent / f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
-    bids = [names + [*inherited(path, f".{kind}")] for names, kind in zip(own, kinds, strict=True)]
+    bids = [[*names, *inherited(path, f".{kind}")] for names, kind in zip(own, kinds, strict=True)]
     shared = [[path.parent / name.format(kind) for name in ("{}s", "{}", "{}s.txt", "{}.txt")] for kind in kinds]
     both = (own, (tables, tables), bids, shared)
     return [
