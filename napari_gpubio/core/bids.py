@@ -8,47 +8,23 @@ entities (BIDS 1.10, "The Inheritance Principle").
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.reading import note
 
 _LEVELS = 3  # folders above that of a file: session, subject, dataset
-_ENTITY = re.compile(r"[a-zA-Z]+-[a-zA-Z0-9+]+")
+_ENTITY = re.compile(r"([a-zA-Z]+)-([a-zA-Z0-9+]+)")
 
 
-@dataclass(frozen=True)
-class BidsName:
-    """What the name of a file says.
-
-    Parameters
-    ----------
-    entities
-        Labels by the short names of entities, in the order of the file's name.
-    suffix
-        What the file is, such as ``dwi``.
-    extension
-        With its dot, such as ``.nii.gz``.
-    """
+class BidsName(NamedTuple):
+    """What the name of a file says: labels by the short names of entities, a suffix, and an extension with its dot."""
 
     entities: Mapping[str, str]
     suffix: str
     extension: str
-
-    def named(self, suffix: str, extension: str, **entities: str) -> str:
-        """Return the name of another file with these entities, and further ones before ``desc``.
-
-        Examples
-        --------
-        >>> from napari_gpubio.core.bids import bids_name
-        >>> bids_name("sub-01_desc-preproc_dwi.nii.gz").named("dwimap", ".nii.gz", model="tensor", desc="x")
-        'sub-01_model-tensor_desc-x_dwimap.nii.gz'
-        """
-        every = {**{key: label for key, label in self.entities.items() if key != "desc"}, **entities}
-        return "_".join([*(f"{key}-{label}" for key, label in every.items()), suffix]) + extension
 
 
 def bids_name(path: str | os.PathLike[str]) -> BidsName:
@@ -65,18 +41,14 @@ def bids_name(path: str | os.PathLike[str]) -> BidsName:
     >>> bids_name("sub-01_run-1_dwi.nii.gz")
     BidsName(entities={'sub': '01', 'run': '1'}, suffix='dwi', extension='.nii.gz')
     """
-    file = Path(path).name
-    stem, dot, extension = file.partition(".")
+    stem, dot, extension = Path(path).name.partition(".")
     *words, suffix = stem.split("_")
-    if odd := next((word for word in words if not _ENTITY.fullmatch(word)), None):
-        raise InvalidInput(f"{file} has {odd[:40]!r} where BIDS has an entity, such as run-1; rename it")
-    if not words or not suffix.isalnum() or not dot:
-        raise InvalidInput(f"{file} is no name of BIDS, such as sub-01_dwi.nii.gz; rename it")
-    entities = dict[str, str]()
-    for key, _, label in (word.partition("-") for word in words):
-        if key in entities:
-            raise InvalidInput(f"{file} has the entity {key} twice; keep one of them")
-        entities[key] = label
+    found = [_ENTITY.fullmatch(word) for word in words]
+    entities = {one[1]: one[2] for one in found if one}
+    if not words or not all(found) or not suffix.isalnum() or not dot:
+        raise InvalidInput(f"{Path(path).name} is no name of BIDS, such as sub-01_run-1_dwi.nii.gz; rename it")
+    if len(entities) < len(words):
+        raise InvalidInput(f"{Path(path).name} has an entity twice; keep one of them")
     return BidsName(entities, suffix, dot + extension)
 
 

@@ -1,17 +1,17 @@
 """What is made of a subject: fibers of diffusion scans, light in a labeled head, doses in structures of a plan.
 
-Each is made of operations, so that every result carries the record of what made it. An `Analysis` has a function that
-finds what it is made of, and one that makes it; engines are imported where they are used.
+Each is made of operations, so that every result carries the record of what made it. Of `ANALYSES`, each has what a
+subject must have, what finds that, and what makes the results of one of it; engines are imported where they are used.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_gpubio.core.bids import described
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.volumes import OpenVolume
 from napari_gpubio.core.reading import note
@@ -20,6 +20,9 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.volumes import nifti_affine, open_nifti, read_volume
 from napari_gpubio.workflows.bids.dataset import IMAGES, RT, BidsFile, Dataset
 from napari_gpubio.workflows.bids.derivatives import Derivatives, describe
+
+if TYPE_CHECKING:
+    from napari_gpubio.core.operations.records import Operation
 
 _TENSOR = {"Model": {"Description": "Diffusion Tensor", "Parameters": {"FitMethod": "wls"}}}
 _MAPS = {
@@ -41,47 +44,24 @@ _TISSUES = {  # words in names of labels, by what is called so; the first that f
     "skull": ("skull", "bone", "bn"),
     "scalp": ("scalp", "skin", "st", "soft tissue"),
 }
-_NASION = ("nz", "nas", "nasion")
-
-
-class Analysis(NamedTuple):
-    """One kind of analysis.
-
-    Parameters
-    ----------
-    needs
-        What a subject must have, in words.
-    find
-        Takes dataset, subject and options; yields what one result is made of each, with its path.
-    make
-        Makes the result of one of these.
-    """
-
-    needs: str
-    find: Callable[[Dataset, str, Any], Iterator[Any]]
-    make: Callable[[Derivatives, Any], None]
-
-
-def _images(dataset: Dataset, subject: str, options: Any, **wanted: str) -> tuple[BidsFile, ...]:
-    """Images of a subject, in the sessions that are wanted."""
-    found = dataset.files(subject=subject, extension=IMAGES, **wanted)
-    return tuple(one for one in found if not options.session_label or one.session in options.session_label)
 
 
 # -- fibers -----------------------------------------------------------------------------------------------------------
 
 
-def _scans(dataset: Dataset, subject: str, options: Any) -> Iterator[BidsFile]:
+def _scans(dataset: Dataset, subject: str, _: Any) -> Sequence[BidsFile]:
     """Diffusion scans: those that were preprocessed, where there are any."""
-    found = [one for one in _images(dataset, subject, options, suffix="dwi", datatype="dwi") if not one.in_template]
+    every = dataset.files(subject=subject, suffix="dwi", datatype="dwi", extension=IMAGES)
+    found = [one for one in every if not one.in_template]
     if done := [one for one in found if one.pipeline]:
         note(f"sub-{subject}: the scans of derivatives are taken ({', '.join(one.path.name for one in done)})")
-    yield from done or found
+    return done or found
 
 
 def _tracts(out: Derivatives, scan: BidsFile) -> None:
     """Maps of tensors, FODs where the scan supports them, a tractogram, and a connectome where there are labels."""
     from napari_gpubio.diffusion.operations import FitTensors, Mppca, OpenScan
+    from napari_gpubio.tractograms.io.blocks import blocks_of
 
     opened = OpenScan.at(scan.path)
     found = out.raw.joined(scan, suffix="mask", datatype="dwi", desc="brain", extension=IMAGES)
@@ -93,7 +73,8 @@ def _tracts(out: Derivatives, scan: BidsFile) -> None:
     tracking = _tracking(out, scan, run(opened), of_scan, tensors)
     kind = kind_of(tracking.method).replace("_", "")
     fibers = _path(out, scan, "tractogram", out.options.tractogram, tract="wholebrain", track=kind)
-    out.make(tracking, {"fibers": (fibers, _about_fibers(tracking))})
+    if out.make(tracking, {"fibers": (fibers, _about_fibers(tracking))}):
+        describe(fibers, {"StreamlineCount": sum(len(block) for _, block in blocks_of(fibers))})
     _connectome(out, scan, fibers)
 
 
@@ -146,14 +127,11 @@ def _about_fibers(tracking: Any) -> dict[str, Any]:
 
 
 def _connectome(out: Derivatives, scan: BidsFile, path: Path) -> None:
-    """Say how many fibers there are, and count those between the regions of labels, where there are any."""
+    """Count the fibers between the regions of labels, where there are any."""
     from napari_gpubio.diffusion.operations import OpenAtlas
-    from napari_gpubio.tractograms.io.blocks import blocks_of
     from napari_gpubio.tractograms.operations import MakeConnectome, OpenFibers
 
-    describe(path, {"StreamlineCount": sum(len(block) for _, block in blocks_of(path))})
-    kinds = ({"datatype": "dwi"}, {"datatype": "anat"})
-    every = (out.raw.joined(scan, suffix="dseg", extension=IMAGES, **kind) for kind in kinds)
+    every = (out.raw.joined(scan, suffix="dseg", datatype=kind, extension=IMAGES) for kind in ("dwi", "anat"))
     labels = next((one for one in every if one is not None), None)
     if labels is None:
         note("there are no labels (dseg) of the subject, so no connectome is made")
@@ -165,75 +143,65 @@ def _connectome(out: Derivatives, scan: BidsFile, path: Path) -> None:
     out.make(operation, {name: (_path(out, scan, "connectome", end), about) for name, end in _CONNECTOME.items()})
 
 
-def _path(out: Derivatives, of: BidsFile, suffix: str, extension: str, **entities: str) -> Path:
-    """Where a result of a file goes, by its entities and further ones."""
-    name = of.name.named(suffix, extension, **entities)
-    return out.path(f"sub-{of.name.entities['sub']}", of.session and f"ses-{of.session}", of.datatype, name)
+def _path(out: Derivatives, of: BidsFile, suffix: str, extension: str, **more: str) -> Path:
+    """Where a result of a file goes, by its entities but ``desc``, and further ones."""
+    entities = {**{key: label for key, label in of.entities.items() if key != "desc"}, **more}
+    name = "_".join([*(f"{key}-{label}" for key, label in entities.items()), suffix]) + extension
+    folders = [f"{key}-{of.entities[key]}" for key in ("sub", "ses") if key in of.entities]
+    path = out.folder.joinpath(*folders, of.datatype, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 # -- light ------------------------------------------------------------------------------------------------------------
 
 
-class _Head(NamedTuple):
-    """Labels of a head, and a probe on it, if there is one."""
-
-    labels: BidsFile
-    probe: BidsFile | None
-    t1: BidsFile | None
-
-    @property
-    def path(self) -> Path:
-        """The file by which it is known."""
-        return (self.probe or self.labels).path
+def _probes(dataset: Dataset, subject: str, options: Any) -> Sequence[BidsFile]:
+    """The probe of each session; where there is none and a source is given, labels."""
+    labels = dataset.files(subject=subject, suffix="dseg", datatype="anat", extension=IMAGES)
+    return dataset.probes(subject) or [one for one in labels if options.position_mm and not one.in_template]
 
 
-def _heads(dataset: Dataset, subject: str, options: Any) -> Iterator[_Head]:
-    """Labels with each probe of the subject: of each session its table of optodes, or its first recording."""
-    every = _images(dataset, subject, options, suffix="dseg", datatype="anat")
-    heads = [one for one in every if not one.in_template]
-    t1s = {one: dataset.joined(one, suffix="T1w", datatype="anat", extension=IMAGES) for one in heads}
-    probes = dict[str, BidsFile]()
-    for wanted in ({"suffix": "optodes", "extension": ".tsv"}, {"suffix": "nirs", "extension": ".snirf"}):
-        for one in dataset.files(subject=subject, datatype="nirs", **wanted):
-            if not options.session_label or one.session in options.session_label:
-                probes.setdefault(one.session, one)
-    for probe in probes.values():
-        labels = dataset.joined(probe, suffix="dseg", datatype="anat", extension=IMAGES)
-        if labels is not None:
-            yield _Head(labels, probe, t1s.get(labels))
-    if heads and not probes and options.position_mm:
-        yield from (_Head(one, None, t1s[one]) for one in heads)
-
-
-def _light(out: Derivatives, head: _Head) -> None:
+def _light(out: Derivatives, of: BidsFile) -> None:
     """A forward model of a probe at all of its wavelengths, or the fluence of a source at each that is given."""
+    labels = of if of.suffix == "dseg" else out.raw.joined(of, suffix="dseg", datatype="anat", extension=IMAGES)
+    if labels is None:
+        raise InvalidInput("there are no labels of the head (anat/*_dseg.nii.gz); segment its T1-weighted image")
+    presets, photons = _presets(labels.path, out.options.head_table), out.options.photons
+    (_fluence if labels is of else _forward)(out, of, labels, presets, {"photons": photons} if photons else {})
+
+
+def _forward(out: Derivatives, probe: BidsFile, labels: BidsFile, presets: Any, few: Mapping[str, Any]) -> None:
+    """A forward model."""
+    from napari_gpubio.probes.forward.operations import MakeForwardModel, OpenHead, OpenProbe
+    from napari_gpubio.probes.forward.settings import ForwardSettings
+
+    t1 = out.raw.joined(labels, suffix="T1w", datatype="anat", extension=IMAGES)
+    model = MakeForwardModel(
+        probe=OpenProbe.at(probe.path, landmarks=() if t1 is None else _landmarks(probe.path, t1.path)),
+        head=OpenHead.at(labels.path, presets=presets),
+        settings=ForwardSettings(wavelengths_nm=tuple(out.options.wavelengths_nm), **few),
+        project=out.options.project,
+    )
+    about = {"Description": "Sensitivities of all channels at all wavelengths"}
+    out.make(model, {"model": (_path(out, probe, "forward", ".npz"), about)})
+
+
+def _fluence(out: Derivatives, labels: BidsFile, _: BidsFile, presets: Any, few: Mapping[str, Any]) -> None:
+    """The fluence of a pencil beam at each wavelength."""
     from napari_gpubio.light.operations import Light, OpenDomain
     from napari_gpubio.light.settings import LightSettings
     from napari_gpubio.optics.sources import Pencil
     from napari_gpubio.optics.tissue import media_at_wavelengths
-    from napari_gpubio.probes.forward.operations import MakeForwardModel, OpenHead, OpenProbe
-    from napari_gpubio.probes.forward.settings import ForwardSettings
 
-    options, labels = out.options, head.labels
-    presets = _presets(labels.path, options.head_table)
-    if head.probe is not None:
-        opened = OpenProbe.at(head.probe.path, landmarks=_landmarks(head))
-        few = {"photons": options.photons} if options.photons else {}
-        settings = ForwardSettings(wavelengths_nm=tuple(options.wavelengths_nm), **few)
-        tissue = OpenHead.at(labels.path, presets=presets)
-        model = MakeForwardModel(probe=opened, head=tissue, settings=settings, project=options.project)
-        about = {"Description": "Sensitivities of all channels at all wavelengths"}
-        out.make(model, {"model": (_path(out, head.probe, "forward", ".npz"), about)})
-        return
-    settings_of_light = LightSettings(**({"photons": options.photons} if options.photons else {}))
-    if not options.wavelengths_nm:
+    if not out.options.wavelengths_nm:
         raise InvalidInput("there is no probe, which would say the wavelengths; give --wavelengths-nm")
-    for nm, media in media_at_wavelengths(dict(presets), options.wavelengths_nm).items():
-        domain, source = OpenDomain.at(labels.path, media=media), Pencil(position_mm=tuple(options.position_mm))
-        light = Light(tissue=domain, source=source, settings=settings_of_light)
+    source = Pencil(position_mm=tuple(out.options.position_mm))
+    for nm, media in media_at_wavelengths(dict(presets), out.options.wavelengths_nm).items():
+        tissue = OpenDomain.at(labels.path, media=media)
         path = _path(out, labels, "fluence", ".nii.gz", desc=f"{nm:g}nm".replace(".", "p"))
-        about: dict[str, Any] = {"Description": f"Fluence of a pencil beam at {nm:g} nm", "WavelengthNm": nm}
-        out.make(light, {"fluence": (path, about)})
+        about = {"Description": f"Fluence of a pencil beam at {nm:g} nm"}
+        out.make(Light(tissue=tissue, source=source, settings=LightSettings(**few)), {"fluence": (path, about)})
 
 
 def _presets(path: Path, table: str) -> tuple[tuple[int, str], ...]:
@@ -246,7 +214,7 @@ def _presets(path: Path, table: str) -> tuple[tuple[int, str], ...]:
     names = names_of_labels(path, there)
     recipes = dict(zip(HEAD_LAYERS, head_recipes(table), strict=True))
     if not names:
-        note(f"the labels of {path.name} have no names, and were taken as 1 scalp, 2 skull, 3 CSF, 4 gray, 5 white matter")
+        note(f"the labels of {path.name} have no names; they were taken as 1 scalp, 2 skull, 3 CSF, 4 gray, 5 white")
         names = dict(enumerate(HEAD_LAYERS, 1))
     found = {label: _tissue(names.get(label, "")) for label in there}
     if odd := next((label for label, tissue in found.items() if not tissue), None):
@@ -263,53 +231,38 @@ def _tissue(name: str) -> str:
     return next((tissue for tissue, words in _TISSUES.items() if plain in words), "")
 
 
-def _landmarks(head: _Head) -> tuple[tuple[str, float, float, float], ...]:
-    """Where landmarks of the probe are in the head's world, by the voxels that the JSON file of the T1w has of them."""
+def _landmarks(probe: Path, t1: Path) -> tuple[tuple[str, float, float, float], ...]:
+    """Where landmarks of a probe are in the head's world, by the voxels that the JSON file of the T1w has of them."""
     from napari_gpubio.probes.forward.model import read_probe
 
-    assert head.probe is not None
-    if head.t1 is None or not (voxels := head.t1.metadata().get("AnatomicalLandmarkCoordinates")):
+    voxels = described(t1).get("AnatomicalLandmarkCoordinates")
+    if not isinstance(voxels, dict):
         return ()
-    own, affine = (
-        {name.casefold(): name for name in read_probe(head.probe.path).landmarks_mm},
-        nifti_affine(open_nifti(head.t1.path)),
-    )
-    called = {"nas": next((name for name in own if name in _NASION), "nas")}
-    names = {key: called.get(key.casefold(), key.casefold()) for key in voxels}
-    places = {
-        own[name]: apply_affine(affine, np.array(voxels[key], float)) for key, name in names.items() if name in own
-    }
-    return tuple((name, *map(float, place)) for name, place in places.items()) if len(places) > 2 else ()
+    affine, own = nifti_affine(open_nifti(t1)), {_landmark(name): name for name in read_probe(probe).landmarks_mm}
+    found = {own[_landmark(name)]: place for name, place in voxels.items() if _landmark(name) in own}
+    places = {name: apply_affine(affine, np.array(place, float)).tolist() for name, place in found.items()}
+    return tuple((name, x, y, z) for name, (x, y, z) in places.items())
+
+
+def _landmark(name: str) -> str:
+    """One spelling of the name of a landmark."""
+    plain = name.casefold()
+    return "nz" if plain in ("nas", "nasion") else plain
 
 
 # -- dose -------------------------------------------------------------------------------------------------------------
 
 
-class _Plans(NamedTuple):
-    """A folder of radiotherapy of a subject."""
-
-    subject: str
-    session: str
-    path: Path
-
-
-def _plans(dataset: Dataset, subject: str, options: Any) -> Iterator[_Plans]:
-    for session, folder in dataset.plans(subject).items():
-        if not options.session_label or session in options.session_label:
-            yield _Plans(subject, session, folder)
-
-
-def _dose(out: Derivatives, plans: _Plans) -> None:
+def _dose(out: Derivatives, plans: BidsFile) -> None:
     """Curves and metrics of all doses in all structures of a folder."""
     from napari_gpubio.dose.io.dicom import sorted_by_modality
     from napari_gpubio.dose.operations import DoseVolume, OpenContours, OpenDose, OpenPlan
 
-    note(f"BIDS has no standard for radiotherapy; DICOM files of {RT} or sourcedata are taken")
+    note(f"BIDS has no standard for radiotherapy; the DICOM files of {RT} or sourcedata are taken")
     kinds, damaged = sorted_by_modality(plans.path)
     for text in damaged:
-        note(f"warning: {text}")
-    lacking = [kind for kind in ("RTDOSE", "RTSTRUCT") if kind not in kinds]
-    if lacking:
+        note(f"left out: {text}")
+    if lacking := [kind for kind in ("RTDOSE", "RTSTRUCT") if kind not in kinds]:
         raise InvalidInput(f"{plans.path} has no {' and no '.join(lacking)} file; export them")
     prescribed = kinds.get("RTPLAN", [])
     if len(prescribed) > 1:
@@ -320,14 +273,13 @@ def _dose(out: Derivatives, plans: _Plans) -> None:
         plan=OpenPlan.at(prescribed[0]) if len(prescribed) == 1 else None,
         metrics=tuple(out.options.metrics),
     )
-    folders = f"sub-{plans.subject}", plans.session and f"ses-{plans.session}"
-    stem = "_".join(filter(None, folders))
-    files = {name: out.path(*folders, RT, f"{stem}_desc-{name}_dvh.csv") for name in _TABLES}
-    out.make(operation, {name: (files[name], {"Description": what}) for name, what in _TABLES.items()})
+    paths = {name: _path(out, plans, "dvh", ".csv", desc=name) for name in _TABLES}
+    out.make(operation, {name: (paths[name], {"Description": what}) for name, what in _TABLES.items()})
 
 
-ANALYSES = {
-    "tracts": Analysis("a diffusion scan (dwi/*_dwi.nii.gz)", _scans, _tracts),
-    "light": Analysis("labels (anat/*_dseg.nii.gz) and a probe (nirs/*.snirf), or --position-mm", _heads, _light),
-    "dose": Analysis("DICOM files (rt/*.dcm, which BIDS does not know, or sourcedata)", _plans, _dose),
+Find = Callable[[Dataset, str, Any], Sequence[BidsFile]]
+ANALYSES: dict[str, tuple[str, Find, Callable[[Derivatives, BidsFile], None]]] = {
+    "tracts": ("a diffusion scan (dwi/*_dwi.nii.gz)", _scans, _tracts),
+    "light": ("a probe (nirs/*.snirf), or labels (anat/*_dseg.nii.gz) and --position-mm", _probes, _light),
+    "dose": (f"DICOM files ({RT}/*.dcm, or sourcedata)", lambda dataset, subject, _: dataset.plans(subject), _dose),
 }

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from napari_gpubio.core.command_line import STOPPED, integer
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import reading
 from napari_gpubio.core.report import measured, show_at_once, tell, warn
 from napari_gpubio.verbs import LEVELS
-from napari_gpubio.workflows.bids.analyses import ANALYSES, Analysis
+from napari_gpubio.workflows.bids.analyses import ANALYSES
 from napari_gpubio.workflows.bids.dataset import open_dataset
 from napari_gpubio.workflows.bids.derivatives import Derivatives, Stopped
 
@@ -54,7 +56,7 @@ def _add_of_light(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--wavelengths-nm", type=float, nargs="+", default=[], metavar="NM", help="instead of the probe's"
     )
-    verb.add_argument("--photons", type=lambda text: int(float(text)), default=0, help="of each optode or source")
+    verb.add_argument("--photons", type=integer, default=0, help="of each optode or source")
     verb.add_argument("--project", action="store_true", help="move optodes that are far off onto the scalp")
     verb.add_argument("--position-mm", type=float, nargs=3, metavar=("X", "Y", "Z"), help="source where no probe is")
 
@@ -70,6 +72,7 @@ def _run(name: str, options: argparse.Namespace) -> int:
     """Analyze subjects, one after another; 0 if all of them are done."""
     if options.analysis_level == "group":
         raise InvalidInput("there is nothing to do for a group; give participant")
+    choose_device(options.device)  # one that is not there is no failure of subjects
     dataset = open_dataset(options.bids_dir, options.derivatives, without=options.output_dir)
     subjects = [label.removeprefix("sub-") for label in options.participant_label] or dataset.subjects
     if unknown := [label for label in subjects if label not in dataset.subjects]:
@@ -82,8 +85,12 @@ def _run(name: str, options: argparse.Namespace) -> int:
     failed = dict[str, str]()
     for number, subject in enumerate(dict.fromkeys(subjects), 1):
         show_at_once(f"sub-{subject}, {number} of {len({*subjects})}")
-        if why := _analyze(ANALYSES[name], out, subject):
-            failed[subject] = why
+        try:
+            if why := _analyze(name, out, subject):
+                failed[subject] = why
+        except Stopped as error:
+            tell([f"sub-{subject}: {error}"])
+            return STOPPED
         STORE.clear()
     done = len({*subjects}) - len(failed)
     lines = (f"sub-{subject} failed: {why}" for subject, why in failed.items())
@@ -93,19 +100,20 @@ def _run(name: str, options: argparse.Namespace) -> int:
     return int(bool(failed))
 
 
-def _analyze(analysis: Analysis, out: Derivatives, subject: str) -> str:
+def _analyze(name: str, out: Derivatives, subject: str) -> str:
     """Make all results of a subject; returns why some could not be made, or nothing."""
+    (needs, find, make), wanted = ANALYSES[name], out.options.session_label
     for text in out.raw.problems(subject):
         warn(f"sub-{subject}: {text}")
-    reasons, found = list[str](), 0
-    for one in analysis.find(out.raw, subject, out.options):
-        found += 1
+    reasons = list[str]()
+    found = [one for one in find(out.raw, subject, out.options) if not wanted or one.session in wanted]
+    for one in found:
         try:
             with reading(one.path):  # whose name notes and errors have
-                analysis.make(out, one)
+                make(out, one)
         except Stopped:
             raise
         except GpuBioError as error:
             reasons.append(str(error))
             tell([f"sub-{subject}: {error}"])
-    return "; ".join(reasons) if found else f"it lacks {analysis.needs}"
+    return "; ".join(reasons) if found else f"it lacks {needs}"

@@ -9,64 +9,56 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.bids import BidsName, bids_name, described
+from napari_gpubio.core.bids import bids_name
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.text import first_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files
 
-DESCRIPTION, DERIVATIVES = "dataset_description.json", "derivatives"
+DESCRIPTION = "dataset_description.json"
 IMAGES = (".nii.gz", ".nii")
 RT = "rt"
 _STRICT = ("anat", "dwi", "nirs")  # folders whose files must have names of BIDS
-_TEMPLATES = ("MNI", "fsaverage", "Talairach", "ICBM", "NIHPD", "OASIS", "UNC", "WHS")  # begin spaces of no subject
+_TEMPLATES = ("MNI", "fsaverage", "Talairach", "ICBM", "NIHPD", "OASIS", "UNC")  # begin spaces that are no subject's
+_NOT_SHARED = ("desc", "space", "seg", "atlas")  # entities that tell versions of a file
 _MAX_NAMED = 4
 
 
 @dataclass(frozen=True)
 class BidsFile:
-    """A file of a subject.
+    """A file of a subject, or its folder of radiotherapy.
 
     Parameters
     ----------
     path
         Where it is.
-    name
-        What its name says.
+    entities
+        Labels by the short names of entities, such as ``{"sub": "01"}``, in the order of its name.
+    suffix, extension
+        Such as ``dwi`` and ``.nii.gz``.
     datatype
         Its folder, such as ``dwi``.
     pipeline
-        The derivatives that it is of; empty for what was acquired.
+        The folder of derivatives that it is of; empty for what was acquired.
     """
 
     path: Path
-    name: BidsName
-    datatype: str
+    entities: Mapping[str, str]
+    suffix: str = ""
+    extension: str = ""
+    datatype: str = ""
     pipeline: str = ""
 
     @property
     def session(self) -> str:
         """Label of its session; empty where there are none."""
-        return self.name.entities.get("ses", "")
+        return self.entities.get("ses", "")
 
     @property
     def in_template(self) -> bool:
         """Whether it lies in the space of a template, not of the subject."""
-        return self.name.entities.get("space", "").startswith(_TEMPLATES)
-
-    def metadata(self) -> dict[str, Any]:
-        """Return what JSON files say of it, the inherited ones included."""
-        return described(self.path)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The files of a subject, folders of radiotherapy by their sessions, and sentences on what is left out."""
-
-    files: tuple[BidsFile, ...]
-    plans: Mapping[str, Path]
-    problems: tuple[str, ...]
+        return self.entities.get("space", "").startswith(_TEMPLATES)
 
 
 class Dataset:
@@ -77,22 +69,14 @@ class Dataset:
     folder
         Of the dataset.
     derivatives
-        Folders of derivatives, by their names.
-    problems
-        What is wrong with the dataset as a whole.
+        Folders of derivatives, by what files of them have as their `BidsFile.pipeline`.
     """
 
-    def __init__(self, folder: Path, derivatives: Mapping[str, Path], problems: Sequence[str]) -> None:
-        self.folder, self.derivatives, self.own_problems = folder, derivatives, tuple(problems)
-        self._found: dict[str, _Found] = {}
-        self.subjects: tuple[str, ...] = tuple(
-            sorted({*_labels(folder, "sub"), *_labels(folder / "sourcedata", "sub")})
-        )
-
-    def sessions(self, subject: str) -> tuple[str, ...]:
-        """Labels of a subject's sessions; none where its files lie in its folder."""
-        found = self._of(subject)
-        return tuple(sorted({*(one.session for one in found.files if not one.pipeline), *found.plans} - {""}))
+    def __init__(self, folder: Path, derivatives: Mapping[str, Path]) -> None:
+        self.folder, self.derivatives = folder, derivatives
+        self.own_problems = tuple(_problems_of_description(folder))
+        self.subjects = tuple(sorted({*_labels(folder, "sub"), *_labels(folder / "sourcedata", "sub")}))
+        self._found: dict[str, tuple[tuple[BidsFile, ...], tuple[str, ...]]] = {}
 
     def files(
         self, *, subject: str | None = None, session: str | None = None, suffix: str = "", datatype: str = "",
@@ -114,61 +98,77 @@ class Dataset:
         InvalidInput
             If there is no such subject.
         """
-        every = self.subjects if subject is None else (subject,)
         return tuple(
             one
-            for label in every
-            for one in self._of(label).files
+            for label in (self.subjects if subject is None else (subject,))
+            for one in self._of(label)[0]
             if session in (None, one.session)
-            and suffix in ("", one.name.suffix)
+            and suffix in ("", one.suffix)
             and datatype in ("", one.datatype)
-            and one.name.extension.endswith(extension)
-            and entities.items() <= one.name.entities.items()
+            and one.extension.endswith(extension)
+            and entities.items() <= one.entities.items()
         )
 
-    def plans(self, subject: str) -> Mapping[str, Path]:
-        """Return folders with files of radiotherapy by session: ``rt``, which BIDS does not know, or sourcedata."""
-        return self._of(subject).plans
+    def sessions(self, subject: str) -> tuple[str, ...]:
+        """Labels of the sessions in which something of a subject was acquired."""
+        acquired = [one for one in self.files(subject=subject) if not one.pipeline]
+        return tuple(sorted({one.session for one in (*acquired, *self.plans(subject))} - {""}))
+
+    def probes(self, subject: str) -> tuple[BidsFile, ...]:
+        """Return the probe of each session of a subject: its table of optodes, or its first recording."""
+        kinds: tuple[dict[str, Any], ...] = (
+            {"suffix": "optodes", "extension": ".tsv"}, {"suffix": "nirs", "extension": ".snirf"},
+        )  # fmt: skip
+        every = (one for kind in kinds for one in self.files(subject=subject, datatype="nirs", **kind))
+        found = dict[str, BidsFile]()
+        for one in every:
+            found.setdefault(one.session, one)
+        return tuple(found.values())
+
+    def plans(self, subject: str) -> tuple[BidsFile, ...]:
+        """Return folders with DICOM files: ``rt`` of each session, which BIDS does not know, or else sourcedata."""
+        for home, inside in ((self.folder, RT), (self.folder / "sourcedata", "")):
+            own = home / f"sub-{subject}"
+            folders = {"": own, **{label: own / f"ses-{label}" for label in _labels(own, "ses")}}
+            found = tuple(
+                BidsFile(folder / inside, {"sub": subject, **({"ses": label} if label else {})}, datatype=RT)
+                for label, folder in folders.items()
+                if any((folder / inside).glob("*.[dD][cC][mM]"))
+            )
+            if found:
+                return found
+        return ()
 
     def problems(self, subject: str | None = None) -> tuple[str, ...]:
         """Return what is wrong with a subject's files; of all subjects, and of the dataset itself, for None."""
         if subject is not None:
-            return self._of(subject).problems
-        return (*self.own_problems, *(text for label in self.subjects for text in self._of(label).problems))
+            return self._of(subject)[1]
+        return (*self.own_problems, *(text for label in self.subjects for text in self._of(label)[1]))
 
     def joined(self, to: BidsFile, **wanted: Any) -> BidsFile | None:
         """Return the file that belongs to another: of its subject and session, with most entities in common, or None.
 
-        Parameters
-        ----------
-        to
-            What it belongs to.
-        **wanted
-            As of `files`. A file in the space of a template belongs to none in that of the subject.
+        ``wanted``: as of `files`. A file in the space of a template belongs to none in that of the subject.
         """
-        own, asked = to.name.entities, wanted.keys()
         fitting = [
-            (len({*own.items()} & {*one.name.entities.items()}), -len(one.name.entities), one)
-            for one in self.files(subject=own["sub"], **wanted)
-            if one.session in ("", to.session) and one.in_template == to.in_template and one.path != to.path
-            and (one.datatype != to.datatype  # runs of different kinds of files are not the same
-                 or all(own.get(key, label) == label for key, label in one.name.entities.items()
-                        if key not in ("desc", "space", *asked)))
-        ]  # fmt: skip
+            (len(to.entities.items() & one.entities.items()), -len(one.entities), one)
+            for one in self.files(subject=to.entities["sub"], **wanted)
+            if one.session in ("", to.session) and one.in_template == to.in_template and _agree(one, to)
+        ]
         if not fitting:
             return None
         *_, best = max(fitting, key=lambda row: row[:2])
         if others := [one.path.name for *_, one in fitting if one is not best]:
-            note(f"{best.path.name} is taken for {to.path.name}, of {first_of([best.path.name, *others], _MAX_NAMED)}")
+            note(f"{best.path.name} is taken, of {first_of([best.path.name, *others], _MAX_NAMED)}")
         return best
 
-    def _of(self, subject: str) -> _Found:
+    def _of(self, subject: str) -> tuple[tuple[BidsFile, ...], tuple[str, ...]]:
+        """Files of a subject, and sentences on what is wrong."""
         if subject not in self.subjects:
-            raise InvalidInput(
-                f"{self.folder.name} has no subject {subject[:40]!r}; it has {first_of(self.subjects, _MAX_NAMED)}"
-            )
+            known = first_of(self.subjects, _MAX_NAMED)
+            raise InvalidInput(f"{self.folder.name} has no subject {subject[:40]!r}; it has {known}: choose one")
         if subject not in self._found:
-            self._found[subject] = _look_through(self, subject)
+            self._found[subject] = _look_through({"": self.folder, **self.derivatives}, f"sub-{subject}")
         return self._found[subject]
 
 
@@ -200,63 +200,38 @@ def open_dataset(folder: str | Path, derivatives: Sequence[str | Path] = (), *, 
     >>> [one.path.name for one in open_dataset(scan.parents[2]).files(subject="01", suffix="dwi")]
     ['sub-01_dwi.nii.gz']
     """
-    root = Path(folder)
-    if not root.is_dir():
-        raise InvalidInput(f"{root} is no folder; give that of a BIDS dataset")
-    every = [root / DERIVATIVES, *_folders(root / DERIVATIVES), *map(Path, derivatives)]
-    known = {one.name: one for one in every if [*_labels(one, "sub")] and one.resolve() != _resolved(without)}
-    if missing := next((one for one in map(Path, derivatives) if not one.is_dir()), None):
-        raise InvalidInput(f"{missing} is no folder; give that of derivatives")
-    found = Dataset(root, known, [*_problems_of_description(root)])
+    root, given = Path(folder), [*map(Path, derivatives)]
+    if missing := next((one for one in (root, *given) if not one.is_dir()), None):
+        raise InvalidInput(f"{missing} is no folder; give that of a BIDS dataset")
+    every = [root / "derivatives", *_folders(root / "derivatives"), *given]
+    left_out = None if without is None else without.resolve()
+    found = Dataset(root, {str(one): one for one in every if _labels(one, "sub") and one.resolve() != left_out})
     if not found.subjects:
         raise InvalidInput(f"{root.name} has no folder of a subject, such as sub-01; give the folder of a BIDS dataset")
     return found
 
 
 def place_in_dataset(path: Path) -> tuple[Path, str, str]:
-    """Return the dataset that a folder is, or is of a subject or session of, and the labels of these, or empty.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from napari_gpubio.workflows.bids.dataset import place_in_dataset
-    >>> place_in_dataset(Path("/data/study/sub-01"))[1:]
-    ('01', '')
-    """
-    path = path.absolute()
-    if path.name.startswith("sub-"):
-        return path.parent, path.name[4:], ""
+    """Return the dataset that a folder, or its description, is of, and its labels of subject and session, or empty."""
+    path = path.absolute().parent if path.name == DESCRIPTION else path.absolute()
     if path.name.startswith("ses-") and path.parent.name.startswith("sub-"):
         return path.parents[1], path.parent.name[4:], path.name[4:]
-    return path, "", ""
-
-
-def is_dataset(path: Path) -> bool:
-    """Whether a folder is a BIDS dataset, or that of a subject or a session."""
-    root, subject, _ = place_in_dataset(path)
-    return path.is_dir() and (bool(subject) or any(True for _ in _labels(root, "sub")))
+    return (path.parent, path.name[4:], "") if path.name.startswith("sub-") else (path, "", "")
 
 
 # -- what is there ----------------------------------------------------------------------------------------------------
-
-
-def _resolved(path: Path | None) -> Path | None:
-    return None if path is None else path.resolve()
 
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
 
 
-def _labels(folder: Path, key: str) -> Iterator[str]:
+def _labels(folder: Path, key: str) -> list[str]:
     """Labels of the folders of subjects, or sessions, in a folder."""
-    return (one.name[len(key) + 1 :] for one in _folders(folder) if one.name.startswith(f"{key}-"))
+    return [one.name[len(key) + 1 :] for one in _folders(folder) if one.name.startswith(f"{key}-")]
 
 
 def _problems_of_description(root: Path) -> Iterator[str]:
-    if not (root / DESCRIPTION).is_file():
-        yield f"{root.name} has no {DESCRIPTION}, which BIDS requires"
-        return
     try:
         says = existing_json(root / DESCRIPTION)
     except InvalidInput as error:
@@ -267,26 +242,28 @@ def _problems_of_description(root: Path) -> Iterator[str]:
         yield f"{DESCRIPTION} lacks {' and '.join(missing)}, which BIDS requires"
 
 
-def _look_through(dataset: Dataset, subject: str) -> _Found:
+def _agree(one: BidsFile, to: BidsFile) -> bool:
+    """Whether no entity that both have differs; runs of different kinds of files are not the same."""
+    shared = [key for key in one.entities if key in to.entities and key not in _NOT_SHARED]
+    return one.datatype != to.datatype or all(one.entities[key] == to.entities[key] for key in shared)
+
+
+def _look_through(folders: Mapping[str, Path], subject: str) -> tuple[tuple[BidsFile, ...], tuple[str, ...]]:
+    """Files of a subject in folders of a dataset and its derivatives, and what is wrong with them."""
     problems, files = list[str](), dict[tuple[Any, ...], BidsFile]()
-    folders = {"": dataset.folder, **dataset.derivatives}
     for pipeline, folder in folders.items():
-        home = folder / f"sub-{subject}"
-        for path in _files_under(home):
+        for path in _files_under(folder / subject):
             where = path.relative_to(folder).as_posix()
             try:
-                one = _file(path, home, pipeline)
+                one = _file(path, folder / subject, pipeline)
             except InvalidInput as error:
                 problems.append(f"{where} is left out: {error}")
                 continue
-            if one is None:
-                continue
-            first = files.setdefault(_identity(one), one)
-            if first is not one:
+            first = one if one is None else files.setdefault(_identity(one), one)
+            if first is not None and first is not one:
                 problems.append(f"{where} is left out: it has the entities of {first.path.name}; rename or remove one")
-    found = tuple(files.values())
-    problems += [text for one in found if (text := _without_table(one))]
-    return _Found(found, _plans(dataset.folder, subject), tuple(problems))
+    problems += [text for one in files.values() if (text := _without_table(one))]
+    return tuple(files.values()), tuple(problems)
 
 
 def _files_under(home: Path) -> Iterator[Path]:
@@ -298,46 +275,33 @@ def _files_under(home: Path) -> Iterator[Path]:
 
 def _file(path: Path, home: Path, pipeline: str) -> BidsFile | None:
     """A file by its name; None of one that is not looked at; InvalidInput says why it cannot be used."""
-    *above, _ = path.relative_to(home).parts
-    session = above[0][4:] if above and above[0].startswith("ses-") else ""
-    datatype = "".join(above[bool(session) : bool(session) + 1])
+    folders = path.relative_to(home).parts[:-1]
+    session = folders[0][4:] if folders and folders[0].startswith("ses-") else ""
+    datatype = "".join(folders[bool(session) : bool(session) + 1])
     try:
         name = bids_name(path)
     except InvalidInput:
         if datatype in _STRICT:
             raise
         return None
-    if datatype == RT:
-        return None
     for key, label in (("sub", home.name[4:]), ("ses", session)):
         if (said := name.entities.get(key, "")) != label:
             raise InvalidInput(f"its name says {key}-{said}, and its folder {key}-{label}; move or rename it")
     if not path.exists():
         raise InvalidInput("it is a link to a file that is not here; fetch it (datalad get), or copy it")
-    return BidsFile(path, name, datatype, pipeline)
+    return BidsFile(path, *name, datatype, pipeline)
 
 
 def _identity(one: BidsFile) -> tuple[Any, ...]:
     """What no two files have in common; an image is the same whether it is compressed or not."""
-    name = one.name
-    kind = "image" if name.extension in IMAGES else name.extension
-    return one.pipeline, one.datatype, frozenset(name.entities.items()), name.suffix, kind
+    kind = "image" if one.extension in IMAGES else one.extension
+    return one.pipeline, one.datatype, frozenset(one.entities.items()), one.suffix, kind
 
 
 def _without_table(one: BidsFile) -> str:
     """What a diffusion scan lacks, in a sentence, or nothing."""
-    if one.name.suffix != "dwi" or one.name.extension not in IMAGES:
+    if one.suffix != "dwi" or one.extension not in IMAGES:
         return ""
     tables = zip(("b-values (.bval)", "b-vectors (.bvec)"), find_gradient_files(one.path), strict=True)
     missing = [what for what, path in tables if path is None]
     return f"{one.path.name} has no {' and no '.join(missing)}, beside it or inherited" if missing else ""
-
-
-def _plans(root: Path, subject: str) -> dict[str, Path]:
-    """Folders of radiotherapy: in the folder of the subject or session, else those of sourcedata."""
-    for home, inside in ((root / f"sub-{subject}", RT), (root / "sourcedata" / f"sub-{subject}", "")):
-        sessions = {"": home, **{label: home / f"ses-{label}" for label in _labels(home, "ses")}}
-        found = {label: one / inside for label, one in sessions.items() if any((one / inside).glob("*.[dD][cC][mM]"))}
-        if found:
-            return found
-    return {}

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,16 @@ from napari_gpubio.core.operations.files import output_of_record, record_of_outp
 from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.reading import note
-from napari_gpubio.workflows.bids.dataset import DESCRIPTION, Dataset
+from napari_gpubio.workflows.bids.dataset import DESCRIPTION, RT, Dataset
 
 VERSION = "1.10.0"  # of BIDS
 NOT_IN_BIDS = ("dwimap", "tractogram", "connectome", "forward", "fluence", "dvh")  # suffixes
-_URL = "https://github.com/napari-gpubio/napari-gpubio"
+_NAME, _URL = "napari-gpubio", "https://github.com/napari-gpubio/napari-gpubio"
 _ABOUT = f"""Results of napari-gpubio {__version__}: see {DESCRIPTION}.
 
-The JSON file of each result has the record of what made it under "{KEY}" and the files that it was made from under
-"Sources"; `napari-gpubio run FILE.json` takes a record. Files of the suffixes {", ".join(NOT_IN_BIDS)} follow
-drafts of BIDS (extension proposals 16 and 46) or are plain derivatives, so that .bidsignore names them.
+The JSON file of each result has the record of what made it under "{KEY}", and the files that it was made from under
+"Sources". Files of the suffixes {", ".join(NOT_IN_BIDS)} follow drafts of BIDS (extension proposals 16 and
+46) or are plain derivatives, so that .bidsignore names them.
 """
 
 
@@ -73,35 +74,28 @@ class Derivatives:
         if self.folder.resolve() == self.raw.folder.resolve():
             raise InvalidInput(f"{self.folder} is the dataset itself; give another folder for results")
         path = self.folder / DESCRIPTION
-        says = existing_json(path) if path.is_file() else {}
-        makers = says.get("GeneratedBy", []) if isinstance(says, dict) else [says]
-        ours = [isinstance(one, dict) and one.get("Name") == "napari-gpubio" for one in makers]
-        if says and not (ours and all(ours)):
+        says = existing_json(path) if path.is_file() else {"GeneratedBy": []}
+        makers = says.get("GeneratedBy") if isinstance(says, dict) else None
+        if not isinstance(makers, list) or any(not isinstance(one, dict) or one.get("Name") != _NAME for one in makers):
             raise InvalidInput(f"{self.folder} has results of another program; give another folder")
-        if not says and self.folder.is_dir() and any(self.folder.iterdir()) and not self.options.force:
+        if not path.is_file() and self.folder.is_dir() and any(self.folder.iterdir()) and not self.options.force:
             raise InvalidInput(f"{self.folder} is not empty; give another folder, or --force")
         self.folder.mkdir(parents=True, exist_ok=True)
         place = _uri(self.raw.folder, self.folder)
         about = {
-            "Name": "Results of napari-gpubio",
+            "Name": f"Results of {_NAME}",
             "BIDSVersion": VERSION,
             "DatasetType": "derivative",
-            "GeneratedBy": [{"Name": "napari-gpubio", "Version": __version__, "CodeURL": _URL}],
+            "GeneratedBy": [{"Name": _NAME, "Version": __version__, "CodeURL": _URL}],
             "SourceDatasets": [{"URL": place}],
             "DatasetLinks": {"raw": place},
         }
         write_text(path, json.dumps(about, indent=1) + "\n")
         write_text(self.folder / "README.md", _ABOUT)
-        write_text(self.folder / ".bidsignore", "".join(f"*_{one}.*\n" for one in NOT_IN_BIDS))
+        write_text(self.folder / ".bidsignore", "".join(f"*_{one}.*\n" for one in NOT_IN_BIDS) + f"{RT}\n")
 
-    def path(self, *parts: str) -> Path:
-        """Return where a file is written: its folders are made."""
-        path = self.folder.joinpath(*(one for one in parts if one))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-
-    def make(self, operation: Operation, files: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> None:
-        """Do an operation and write results by their names, unless that is done already.
+    def make(self, operation: Operation, files: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> bool:
+        """Do an operation and write results by their names, unless that is done already; returns whether it did.
 
         Parameters
         ----------
@@ -122,15 +116,18 @@ class Derivatives:
         paths = {name: path for name, (path, _) in files.items()}
         if all(_made_by(path) == operation.id and path.exists() for path in paths.values()):
             note(f"{', '.join(path.name for path in paths.values())}: complete, and not made again")
-            return
+            return False
         there = [path for name, path in paths.items() if path.exists() and name != operation.continues]
         if there and not self.options.force:
             raise Occupied(f"{there[0]} was made in another way; give another folder, or --force to replace it")
         if run_verb(operation, {path.name: (name, path) for name, path in paths.items()}, self.options) == STOPPED:
+            for path in (path for name, path in paths.items() if name != operation.continues):
+                path.unlink(missing_ok=True)  # a part of a result, which may be taken for all of it
             raise Stopped("stopped; the same command goes on")
         sources = sorted({self.uri(Path(one.path)) for one in files_of(operation)})
         for name, (path, about) in files.items():
             describe(path, {**about, "Sources": sources}, {RECORD: record_of_output(operation.output(name))})
+        return True
 
     def uri(self, path: Path) -> str:
         """Return the BIDS URI of a file, or its place where it lies in neither dataset."""
@@ -143,24 +140,27 @@ class Derivatives:
 
 def describe(path: Path, about: Mapping[str, Any], ours: Mapping[str, Any] | None = None) -> None:
     """Add to what the JSON file of a result says; ``ours``: of this program alone."""
-    says = existing_json(file_beside(path)) if file_beside(path).is_file() else {}
+    says = _said(path)
     says = {**says, **about, KEY: {**says.get(KEY, {}), **(ours or {})}}
     write_text(file_beside(path), json.dumps(says, indent=1, ensure_ascii=False) + "\n")
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What the JSON file of a result says; nothing if there is none, or it is cut off."""
+    with suppress(InvalidInput):
+        if isinstance(says := existing_json(file_beside(path)), dict):
+            return says
+    return {}
+
+
+def _made_by(path: Path) -> str:
+    """Identity of the operation that made a result, by its JSON file; empty if that does not tell."""
+    ours = _said(path).get(KEY)
+    output = output_of_record(ours.get(RECORD)) if isinstance(ours, dict) else None
+    return "" if output is None else output.of.id
 
 
 def _uri(folder: Path, home: Path) -> str:
     """A folder as seen from another one, if it lies around that, so that both can be moved together."""
     full, home = folder.resolve(), home.resolve()
     return Path(os.path.relpath(full, home)).as_posix() if home.is_relative_to(full) else full.as_uri()
-
-
-def _made_by(path: Path) -> str:
-    """Identity of the operation that made a result, by its JSON file; empty if that does not tell."""
-    beside = file_beside(path)
-    try:
-        says = existing_json(beside) if beside.is_file() else {}
-    except InvalidInput:  # cut off
-        return ""
-    ours = says.get(KEY) if isinstance(says, dict) else None
-    output = output_of_record(ours.get(RECORD)) if isinstance(ours, dict) else None
-    return "" if output is None else output.of.id
