@@ -15,6 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.reading import note
 
+DESCRIPTION = "dataset_description.json"
 _LEVELS = 3  # folders above that of a file: session, subject, dataset
 _ENTITY = re.compile(r"([a-zA-Z]+)-([a-zA-Z0-9+]+)")
 
@@ -73,6 +74,8 @@ def inherited(path: Path, extension: str, suffix: str = "") -> Iterator[Path]:
         fitting = [(one.name.removesuffix(extension).split("_"), one) for one in found]
         fitting = [(words, one) for words, one in fitting if words[-1] == wanted and {*words[:-1]} <= {*entities}]
         yield from (one for _, one in sorted(fitting, key=lambda pair: (len(pair[0]), pair[1]), reverse=True))
+        if (above / DESCRIPTION).is_file():
+            return  # above it is no part of the dataset
 
 
 def described(path: Path) -> dict[str, Any]:

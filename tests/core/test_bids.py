@@ -25,6 +25,9 @@ def test_the_nearest_and_most_special_table_comes_first(tmp_path):
         (place / name).touch()
     found = [one.name for one in inherited(home / "sub-01_ses-a_run-1_dwi.nii.gz", ".bval")]
     assert found == ["sub-01_run-1_dwi.bval", "sub-01_dwi.bval", "sub-01_ses-a_dwi.bval", "dwi.bval"]
+    (home.parents[1] / "dataset_description.json").touch()
+    found = [one.name for one in inherited(home / "sub-01_ses-a_run-1_dwi.nii.gz", ".bval")]
+    assert found[-1] == "sub-01_ses-a_dwi.bval"
 
 
 def test_a_description_is_put_together_and_a_damaged_one_noted(tmp_path):

@@ -63,7 +63,9 @@ def test_a_subject_that_fails_keeps_no_other_from_being_done(analyzed, written, 
         f"sub-{PLAN}/rt/sub-{PLAN}_desc-metrics_dvh.csv",
     }
     assert analyze("tracts", written, tmp_path / "out", BARE, PLAN) == 1
+    assert analyze("dose", written, tmp_path / "out", PLAN, more=("--session-label", "x")) == 1
     printed = capsys.readouterr().out
+    assert f"sub-{PLAN} failed: it lacks DICOM files" in printed
     assert f"sub-{BARE} failed: no bval file was found beside sub-{BARE}_run-1_dwi.nii.gz" in printed
     assert f"sub-{PLAN} failed: it lacks a diffusion scan" in printed
     assert "0 of 2 subjects are complete" in printed

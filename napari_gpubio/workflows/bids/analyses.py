@@ -4,9 +4,10 @@ Each is made of operations, so that every result carries the record of what made
 subject must have, what finds that, and what makes the results of one of it; engines are imported where they are used.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,41 +22,31 @@ from napari_gpubio.core.volumes import nifti_affine, open_nifti, read_volume
 from napari_gpubio.workflows.bids.dataset import IMAGES, RT, BidsFile, Dataset
 from napari_gpubio.workflows.bids.derivatives import Derivatives, describe
 
-if TYPE_CHECKING:
-    from napari_gpubio.core.operations.records import Operation
-
 _TENSOR = {"Model": {"Description": "Diffusion Tensor", "Parameters": {"FitMethod": "wls"}}}
 _MAPS = {
-    "fa": {"Description": "Fractional anisotropy"},
-    "md": {"Description": "Mean diffusivity", "Units": "mm^2/s"},
-}
-_CSD = {
-    "csd": "Constrained spherical deconvolution",
-    "msmt": "Multi-shell, multi-tissue constrained spherical deconvolution",
-}
+    "fa": {"Description": "Fractional anisotropy"}, "md": {"Description": "Mean diffusivity", "Units": "mm^2/s"},
+}  # fmt: skip
+_CSD = {"csd": "constrained spherical deconvolution", "msmt": "multi-shell, multi-tissue deconvolution"}
 _ENCODING = {"Type": "sh", "EncodingAxis": 3, "Reference": "xyz", "SphericalHarmonicBasis": "mrtrix3"}
 _FOD = {"Description": "Fiber orientation distributions of white matter", "OrientationEncoding": _ENCODING}
 _TABLES = {"curves": "Dose-volume histograms", "metrics": "Metrics of dose-volume histograms"}
 _CONNECTOME = {"matrix": ".csv", "connectome": ".npz"}
-_TISSUES = {  # words in names of labels, by what is called so; the first that fits
-    "CSF": ("csf", "cerebrospinal", "ventricle"),
-    "gray matter": ("gm", "gray matter", "grey matter", "graymatter", "cortex"),
-    "white matter": ("wm", "white matter", "whitematter"),
-    "skull": ("skull", "bone", "bn"),
-    "scalp": ("scalp", "skin", "st", "soft tissue"),
-}
+_TISSUES = {  # names of labels, by what is called so
+    "CSF": ("csf", "cerebrospinal fluid"), "gray matter": ("gm", "gray matter", "grey matter", "cortex"),
+    "white matter": ("wm", "white matter"), "skull": ("skull", "bone", "bn"), "scalp": ("scalp", "skin", "soft tissue"),
+}  # fmt: skip
 
 
 # -- fibers -----------------------------------------------------------------------------------------------------------
 
 
 def _scans(dataset: Dataset, subject: str, _: Any) -> Sequence[BidsFile]:
-    """Diffusion scans: those that were preprocessed, where there are any."""
+    """Diffusion scans: of sessions in which some were preprocessed, these."""
     every = dataset.files(subject=subject, suffix="dwi", datatype="dwi", extension=IMAGES)
     found = [one for one in every if not one.in_template]
     if done := [one for one in found if one.pipeline]:
-        note(f"sub-{subject}: the scans of derivatives are taken ({', '.join(one.path.name for one in done)})")
-    return done or found
+        note(f"sub-{subject}: scans of derivatives are taken ({', '.join(one.path.name for one in done)})")
+    return [one for one in found if one.pipeline or one.session not in {other.session for other in done}]
 
 
 def _tracts(out: Derivatives, scan: BidsFile) -> None:
@@ -89,7 +80,7 @@ def _tracking(out: Derivatives, scan: BidsFile, signals: Any, of_scan: Mapping[s
     per_voxel, refused = out.options.per_voxel, "the scan has too few directions"
     try:
         supported_shell(signals)
-        every: list[Operation] = [Deconvolve(**of_scan)]
+        every: list[Any] = [Deconvolve(**of_scan)]
     except InvalidInput as error:
         every, refused = [], str(error)
     if every and sum(shell > 0 for shell in signals.shells()) > 1:
@@ -216,7 +207,8 @@ def _presets(path: Path, table: str) -> tuple[tuple[int, str], ...]:
     if not names:
         note(f"the labels of {path.name} have no names; they were taken as 1 scalp, 2 skull, 3 CSF, 4 gray, 5 white")
         names = dict(enumerate(HEAD_LAYERS, 1))
-    found = {label: _tissue(names.get(label, "")) for label in there}
+    plain = {label: re.sub("[-_ ]+", " ", names.get(label, "")).strip().casefold() for label in there}
+    found = {label: next((one for one in _TISSUES if name in _TISSUES[one]), "") for label, name in plain.items()}
     if odd := next((label for label, tissue in found.items() if not tissue), None):
         raise InvalidInput(
             f"{path.name}: label {odd} ({names.get(odd, 'no name')!r}) is none of {', '.join(HEAD_LAYERS)}; name it so "
@@ -225,29 +217,20 @@ def _presets(path: Path, table: str) -> tuple[tuple[int, str], ...]:
     return tuple((label, recipes[tissue].name) for label, tissue in found.items())
 
 
-def _tissue(name: str) -> str:
-    """What a label is by its name; empty if that is not known."""
-    plain = name.casefold().replace("_", " ").replace("-", " ").strip()
-    return next((tissue for tissue, words in _TISSUES.items() if plain in words), "")
-
-
 def _landmarks(probe: Path, t1: Path) -> tuple[tuple[str, float, float, float], ...]:
     """Where landmarks of a probe are in the head's world, by the voxels that the JSON file of the T1w has of them."""
     from napari_gpubio.probes.forward.model import read_probe
 
+    def called(name: str) -> str:
+        return re.sub("^(nas|nasion)$", "nz", name.casefold())
+
     voxels = described(t1).get("AnatomicalLandmarkCoordinates")
     if not isinstance(voxels, dict):
         return ()
-    affine, own = nifti_affine(open_nifti(t1)), {_landmark(name): name for name in read_probe(probe).landmarks_mm}
-    found = {own[_landmark(name)]: place for name, place in voxels.items() if _landmark(name) in own}
+    affine, own = nifti_affine(open_nifti(t1)), {called(name): name for name in read_probe(probe).landmarks_mm}
+    found = {own[called(name)]: place for name, place in voxels.items() if called(name) in own}
     places = {name: apply_affine(affine, np.array(place, float)).tolist() for name, place in found.items()}
     return tuple((name, x, y, z) for name, (x, y, z) in places.items())
-
-
-def _landmark(name: str) -> str:
-    """One spelling of the name of a landmark."""
-    plain = name.casefold()
-    return "nz" if plain in ("nas", "nasion") else plain
 
 
 # -- dose -------------------------------------------------------------------------------------------------------------

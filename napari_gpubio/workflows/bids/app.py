@@ -28,6 +28,22 @@ _HELP = {
     "dose": "dose-volume histograms of each subject of a BIDS dataset",
 }
 
+_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "tracts": {
+        "--mppca": {"action": "store_true", "help": "take the noise out of scans first"},
+        "--per-voxel": {"type": int, "default": 1, "metavar": "N", "help": "seeds in each voxel of white matter"},
+        "--tractogram": {"choices": (".trx", ".tck", ".trk"), "default": ".trx", "help": "format (default: .trx)"},
+    },
+    "light": {
+        "--head-table": {"default": "Cassano 2019", "metavar": "NAME", "help": "optical properties"},
+        "--wavelengths-nm": {"type": float, "nargs": "+", "default": [], "metavar": "NM", "help": "not the probe's"},
+        "--photons": {"type": integer, "default": 0, "help": "of each optode, or of the source"},
+        "--project": {"action": "store_true", "help": "move optodes that are far off onto the scalp"},
+        "--position-mm": {"type": float, "nargs": 3, "metavar": ("X", "Y", "Z"), "help": "source where no probe is"},
+    },
+    "dose": {"--metrics": {"nargs": "+", "default": [], "help": "such as D95%%[Gy]; the usual ones by default"}},
+}
+
 
 def add_apps(verbs: Any, names: Sequence[str]) -> None:
     """Add verbs of BIDS datasets, by their names, to the parser of verbs."""
@@ -41,31 +57,9 @@ def add_apps(verbs: Any, names: Sequence[str]) -> None:
             verb.add_argument(*flags, nargs="+", default=[], metavar="LABEL", help=f"{entity}s, without sub- or ses-")
         verb.add_argument("--derivatives", type=Path, nargs="+", default=[], metavar="DIR", help="more derivatives")
         verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
-        _OPTIONS[name](verb)
+        for flag, how in _OPTIONS[name].items():
+            verb.add_argument(flag, **how)
         verb.set_defaults(run=functools.partial(_run, name), record=None)
-
-
-def _add_of_tracts(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--mppca", action="store_true", help="take the noise out of scans first")
-    verb.add_argument("--per-voxel", type=int, default=1, metavar="N", help="seeds in each voxel of the white matter")
-    verb.add_argument("--tractogram", choices=(".trx", ".tck", ".trk"), default=".trx", help="format (default: .trx)")
-
-
-def _add_of_light(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--head-table", default="Cassano 2019", metavar="NAME", help="optical properties of tissues")
-    verb.add_argument(
-        "--wavelengths-nm", type=float, nargs="+", default=[], metavar="NM", help="instead of the probe's"
-    )
-    verb.add_argument("--photons", type=integer, default=0, help="of each optode or source")
-    verb.add_argument("--project", action="store_true", help="move optodes that are far off onto the scalp")
-    verb.add_argument("--position-mm", type=float, nargs=3, metavar=("X", "Y", "Z"), help="source where no probe is")
-
-
-def _add_of_dose(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--metrics", nargs="+", default=[], help="such as D95%%[Gy]; the usual ones by default")
-
-
-_OPTIONS = {"tracts": _add_of_tracts, "light": _add_of_light, "dose": _add_of_dose}
 
 
 def _run(name: str, options: argparse.Namespace) -> int:

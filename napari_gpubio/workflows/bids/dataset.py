@@ -3,20 +3,18 @@
 Folders of subjects are looked through when they are asked for. What is wrong with one file costs that file.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.bids import bids_name
+from napari_gpubio.core.bids import DESCRIPTION, bids_name
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.text import first_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files
 
-DESCRIPTION = "dataset_description.json"
 IMAGES = (".nii.gz", ".nii")
 RT = "rt"
 _STRICT = ("anat", "dwi", "nirs")  # folders whose files must have names of BIDS
@@ -116,27 +114,22 @@ class Dataset:
 
     def probes(self, subject: str) -> tuple[BidsFile, ...]:
         """Return the probe of each session of a subject: its table of optodes, or its first recording."""
-        kinds: tuple[dict[str, Any], ...] = (
-            {"suffix": "optodes", "extension": ".tsv"}, {"suffix": "nirs", "extension": ".snirf"},
-        )  # fmt: skip
-        every = (one for kind in kinds for one in self.files(subject=subject, datatype="nirs", **kind))
+        optodes = self.files(subject=subject, suffix="optodes", extension=".tsv")
         found = dict[str, BidsFile]()
-        for one in every:
+        for one in (*optodes, *self.files(subject=subject, suffix="nirs", extension=".snirf")):
             found.setdefault(one.session, one)
         return tuple(found.values())
 
     def plans(self, subject: str) -> tuple[BidsFile, ...]:
         """Return folders with DICOM files: ``rt`` of each session, which BIDS does not know, or else sourcedata."""
-        for home, inside in ((self.folder, RT), (self.folder / "sourcedata", "")):
-            own = home / f"sub-{subject}"
-            folders = {"": own, **{label: own / f"ses-{label}" for label in _labels(own, "ses")}}
-            found = tuple(
-                BidsFile(folder / inside, {"sub": subject, **({"ses": label} if label else {})}, datatype=RT)
-                for label, folder in folders.items()
-                if any((folder / inside).glob("*.[dD][cC][mM]"))
-            )
+        for home, inside in ((self.folder / f"sub-{subject}", RT), (self.folder / "sourcedata" / f"sub-{subject}", "")):
+            found = []
+            for label in ("", *_labels(home, "ses")):
+                entities, folder = {"sub": subject}, home.joinpath(f"ses-{label}" if label else "", inside)
+                if any(folder.glob("*.[dD][cC][mM]")):
+                    found.append(BidsFile(folder, entities | ({"ses": label} if label else {}), datatype=RT))
             if found:
-                return found
+                return tuple(found)
         return ()
 
     def problems(self, subject: str | None = None) -> tuple[str, ...]:
@@ -237,8 +230,7 @@ def _problems_of_description(root: Path) -> Iterator[str]:
     except InvalidInput as error:
         yield str(error)
         return
-    missing = [key for key in ("Name", "BIDSVersion") if not isinstance(says, dict) or key not in says]
-    if missing:
+    if missing := [key for key in ("Name", "BIDSVersion") if not isinstance(says, dict) or key not in says]:
         yield f"{DESCRIPTION} lacks {' and '.join(missing)}, which BIDS requires"
 
 
@@ -259,18 +251,20 @@ def _look_through(folders: Mapping[str, Path], subject: str) -> tuple[tuple[Bids
             except InvalidInput as error:
                 problems.append(f"{where} is left out: {error}")
                 continue
-            first = one if one is None else files.setdefault(_identity(one), one)
-            if first is not None and first is not one:
+            if one is None:
+                continue
+            kind = one.suffix, one.extension.replace(*IMAGES)  # the same, compressed or not
+            first = files.setdefault((pipeline, one.datatype, frozenset(one.entities.items()), *kind), one)
+            if first is not one:
                 problems.append(f"{where} is left out: it has the entities of {first.path.name}; rename or remove one")
     problems += [text for one in files.values() if (text := _without_table(one))]
     return tuple(files.values()), tuple(problems)
 
 
-def _files_under(home: Path) -> Iterator[Path]:
-    """Files in the folders of a subject, but for hidden ones."""
-    for folder, below, names in os.walk(home):
-        below[:] = sorted(one for one in below if not one.startswith("."))
-        yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+def _files_under(home: Path) -> list[Path]:
+    """Files in the folders of a subject, also links that lead nowhere, but for hidden ones."""
+    found = (one for one in sorted(home.rglob("*")) if not one.is_dir())
+    return [one for one in found if not any(part.startswith(".") for part in one.relative_to(home).parts)]
 
 
 def _file(path: Path, home: Path, pipeline: str) -> BidsFile | None:
@@ -290,12 +284,6 @@ def _file(path: Path, home: Path, pipeline: str) -> BidsFile | None:
     if not path.exists():
         raise InvalidInput("it is a link to a file that is not here; fetch it (datalad get), or copy it")
     return BidsFile(path, *name, datatype, pipeline)
-
-
-def _identity(one: BidsFile) -> tuple[Any, ...]:
-    """What no two files have in common; an image is the same whether it is compressed or not."""
-    kind = "image" if one.extension in IMAGES else one.extension
-    return one.pipeline, one.datatype, frozenset(one.entities.items()), one.suffix, kind
 
 
 def _without_table(one: BidsFile) -> str:

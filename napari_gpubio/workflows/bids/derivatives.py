@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio import __version__
+from napari_gpubio.core.bids import DESCRIPTION
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import write_text
@@ -25,9 +26,8 @@ from napari_gpubio.core.operations.files import output_of_record, record_of_outp
 from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.reading import note
-from napari_gpubio.workflows.bids.dataset import DESCRIPTION, RT, Dataset
+from napari_gpubio.workflows.bids.dataset import RT, Dataset
 
-VERSION = "1.10.0"  # of BIDS
 NOT_IN_BIDS = ("dwimap", "tractogram", "connectome", "forward", "fluence", "dvh")  # suffixes
 _NAME, _URL = "napari-gpubio", "https://github.com/napari-gpubio/napari-gpubio"
 _ABOUT = f"""Results of napari-gpubio {__version__}: see {DESCRIPTION}.
@@ -53,17 +53,7 @@ def file_beside(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Derivatives:
-    """A folder of results.
-
-    Parameters
-    ----------
-    folder
-        Of the derivatives.
-    raw
-        What they are made from.
-    options
-        Of the command: ``device``, ``force`` and ``json``.
-    """
+    """A folder of results of a dataset, which a command makes with the options ``device``, ``force`` and ``json``."""
 
     folder: Path
     raw: Dataset
@@ -83,13 +73,10 @@ class Derivatives:
         self.folder.mkdir(parents=True, exist_ok=True)
         place = _uri(self.raw.folder, self.folder)
         about = {
-            "Name": f"Results of {_NAME}",
-            "BIDSVersion": VERSION,
-            "DatasetType": "derivative",
+            "Name": f"Results of {_NAME}", "BIDSVersion": "1.10.0", "DatasetType": "derivative",
             "GeneratedBy": [{"Name": _NAME, "Version": __version__, "CodeURL": _URL}],
-            "SourceDatasets": [{"URL": place}],
-            "DatasetLinks": {"raw": place},
-        }
+            "SourceDatasets": [{"URL": place}], "DatasetLinks": {"raw": place},
+        }  # fmt: skip
         write_text(path, json.dumps(about, indent=1) + "\n")
         write_text(self.folder / "README.md", _ABOUT)
         write_text(self.folder / ".bidsignore", "".join(f"*_{one}.*\n" for one in NOT_IN_BIDS) + f"{RT}\n")

@@ -5,11 +5,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from napari_gpubio.core.bids import DESCRIPTION
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, LayerReader, Paths, read_each, reader_if
 from napari_gpubio.core.reading import ReadingNote, note
 from napari_gpubio.core.text import first_of
-from napari_gpubio.workflows.bids.dataset import DESCRIPTION, IMAGES, Dataset, open_dataset, place_in_dataset
+from napari_gpubio.workflows.bids.dataset import IMAGES, Dataset, open_dataset, place_in_dataset
 
 _IMAGES, _MAX_NAMED = "diffusion.napari_io", 4
 _KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # in the order of layers: what it is, its reader, its names
