@@ -83,6 +83,8 @@ def test_every_result_has_its_record_and_sources(analyzed):
     says = said(fibers)
     assert says["StreamlineCount"] == len(read_tractogram(fibers))
     assert says["StreamlinePropagation"]["Algorithm"] == "eudx"
+    assert says["StreamlineSeeding"]["Sources"][0]["Source"].startswith("bids::sub-")
+    assert (out / says["StreamlineSeeding"]["Sources"][0]["Source"].removeprefix("bids::")).is_file()
     assert f"bids:raw:sub-{BRAIN}/sub-{BRAIN}_dwi.bvec" in says["Sources"]
     about = json.loads((out / "dataset_description.json").read_text())
     assert about["DatasetLinks"] == {"raw": "../.."}

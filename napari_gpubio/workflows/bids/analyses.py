@@ -26,7 +26,11 @@ _TENSOR = {"Model": {"Description": "Diffusion Tensor", "Parameters": {"FitMetho
 _MAPS = {
     "fa": {"Description": "Fractional anisotropy"}, "md": {"Description": "Mean diffusivity", "Units": "mm^2/s"},
 }  # fmt: skip
-_CSD = {"csd": "constrained spherical deconvolution", "msmt": "multi-shell, multi-tissue deconvolution"}
+_MODELS = {  # names of model and parameter of the map in whose white matter seeds are, by the verb that makes it
+    "fod": {"model": "csd", "param": "FOD"}, "tissue-fods": {"model": "msmt", "param": "FOD"},
+    "tensors": {"model": "tensor", "param": "FA"},
+}  # fmt: skip
+_CSD = {"fod": "constrained spherical deconvolution", "tissue-fods": "multi-shell, multi-tissue deconvolution"}
 _ENCODING = {"Type": "sh", "EncodingAxis": 3, "Reference": "xyz", "SphericalHarmonicBasis": "mrtrix3"}
 _FOD = {"Description": "Fiber orientation distributions of white matter", "OrientationEncoding": _ENCODING}
 _TABLES = {"curves": "Dose-volume histograms", "metrics": "Metrics of dose-volume histograms"}
@@ -62,9 +66,10 @@ def _tracts(out: Derivatives, scan: BidsFile) -> None:
     paths = {name: _path(out, scan, "dwimap", ".nii.gz", model="tensor", param=name.upper()) for name in _MAPS}
     out.make(tensors, {name: (paths[name], {**_TENSOR, **about}) for name, about in _MAPS.items()})
     tracking = _tracking(out, scan, run(opened), of_scan, tensors)
+    source = out.uri(_path(out, scan, "dwimap", ".nii.gz", **_MODELS[tracking.field.of.verb]))
     kind = kind_of(tracking.method).replace("_", "")
     fibers = _path(out, scan, "tractogram", out.options.tractogram, tract="wholebrain", track=kind)
-    if out.make(tracking, {"fibers": (fibers, _about_fibers(tracking))}):
+    if out.make(tracking, {"fibers": (fibers, _about_fibers(tracking, source))}):
         describe(fibers, {"StreamlineCount": sum(len(block) for _, block in blocks_of(fibers))})
     _connectome(out, scan, fibers)
 
@@ -87,28 +92,26 @@ def _tracking(out: Derivatives, scan: BidsFile, signals: Any, of_scan: Mapping[s
         responses = EstimateTissueResponses(**of_scan)
         every.insert(0, DeconvolveTissues(**of_scan, responses=tuple(map(responses.output, responses.makes))))
     for fods in every:
-        model = "msmt" if len(fods.makes) > 1 else "csd"
-        path, about = _path(out, scan, "dwimap", ".nii.gz", model=model, param="FOD"), {"Description": _CSD[model]}
+        path, about = _path(out, scan, "dwimap", ".nii.gz", **_MODELS[fods.verb]), {"Description": _CSD[fods.verb]}
         try:
             out.make(fods, {"fods": (path, {**_FOD, "Model": about})})
         except InvalidInput as error:
             refused = str(error)
-            note(f"{_CSD[model]} cannot be done: {refused}")
+            note(f"{_CSD[fods.verb]} cannot be done: {refused}")
         else:
             return TrackInFods(field=fods, seeds=InWhiteMatter(per_voxel=per_voxel), tensors=tensors)
     note(f"fibers are tracked in tensors, one direction a voxel, for there are no FODs: {refused}")
     return Track(field=tensors, seeds=InWhiteMatterByFa(per_voxel=per_voxel), method=EuDX())
 
 
-def _about_fibers(tracking: Any) -> dict[str, Any]:
+def _about_fibers(tracking: Any, source: str) -> dict[str, Any]:
     """What the draft of BIDS asks for of a tractogram; what is not there depends on the size of the voxels."""
     method, per_voxel = tracking.method, tracking.seeds.per_voxel
     plain = {key: value for key, value in plain_fields(method).items() if value is not None}
     ends = {key: plain.pop(key) for key in [*plain] if any(word in key for word in ("stop", "angle", "max_", "radius"))}
     seeding = "CountPerElement" if per_voxel == 1 else "RandomPerElement"
-    source = f"white matter of the {method.works_in}"
     return {
-        "Description": f"Streamlines of the whole brain: {method.use}",
+        "Description": f"Streamlines from seeds in all of the white matter: {kind_of(method)}",
         "StreamlineSeeding": {"Sources": [{"Type": seeding, "SeedsPerElement": per_voxel, "Source": source}]},
         "StreamlineAcceptanceCriteria": {"min_length_mm": plain.pop("min_length_mm", "5 voxels")},
         "StreamlineTermination": ends,
