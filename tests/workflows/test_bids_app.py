@@ -176,6 +176,9 @@ def test_what_cannot_begin_writes_nothing(written, tmp_path, capsys, words, mess
     assert not (tmp_path / "out").exists()
     assert main(["dose", str(written), str(written), "participant"]) == 2
     assert "is the dataset itself" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(["dose", str(written), str(tmp_path / "file"), "participant"]) == 2
+    assert "cannot be made" in capsys.readouterr().err
 
 
 def test_a_run_that_is_stopped_leaves_no_part_of_a_result(written, tmp_path, monkeypatch):

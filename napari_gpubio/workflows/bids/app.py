@@ -69,8 +69,8 @@ def _run(name: str, options: argparse.Namespace) -> int:
     choose_device(options.device)  # one that is not there is no failure of subjects
     dataset = open_dataset(options.bids_dir, options.derivatives, without=options.output_dir)
     subjects = [label.removeprefix("sub-") for label in options.participant_label] or dataset.subjects
-    if unknown := [label for label in subjects if label not in dataset.subjects]:
-        dataset.problems(unknown[0])  # says which there are
+    for unknown in {*subjects} - {*dataset.subjects}:
+        dataset.files(subject=unknown)  # says which there are
     options.session_label = [label.removeprefix("ses-") for label in options.session_label]
     for text in dataset.own_problems:
         warn(text)
@@ -87,9 +87,9 @@ def _run(name: str, options: argparse.Namespace) -> int:
             return STOPPED
         STORE.clear()
     done = len({*subjects}) - len(failed)
-    lines = (f"sub-{subject} failed: {why}" for subject, why in failed.items())
-    ended = f"{done} of {len({*subjects})} subjects are complete in {options.output_dir}; {len(failed)} failed"
-    sys.stdout.write("\n".join([*lines, ended]) + "\n")
+    for subject, why in failed.items():
+        sys.stdout.write(f"sub-{subject} failed: {why}\n")
+    sys.stdout.write(f"{done} of {len({*subjects})} subjects are complete in {out.folder}; {len(failed)} failed\n")
     measured(complete=done, failed=failed)
     return int(bool(failed))
 

@@ -70,7 +70,10 @@ class Derivatives:
             raise InvalidInput(f"{self.folder} has results of another program; give another folder")
         if not path.is_file() and self.folder.is_dir() and any(self.folder.iterdir()) and not self.options.force:
             raise InvalidInput(f"{self.folder} is not empty; give another folder, or --force")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"{self.folder} cannot be made ({error.strerror}); give another folder") from error
         place = _uri(self.raw.folder, self.folder)
         about = {
             "Name": f"Results of {_NAME}", "BIDSVersion": "1.10.0", "DatasetType": "derivative",

@@ -28,9 +28,7 @@ def get_reader(path: Paths) -> LayerReader | None:
 def _is_ours(path: Path) -> bool:
     """Whether a folder, or its description, is of a BIDS dataset, or of a subject or session of one."""
     root, subject, _ = place_in_dataset(path)
-    if not (path.is_dir() or path.name == DESCRIPTION):
-        return False
-    return bool(subject) or any(one.name.startswith("sub-") and one.is_dir() for one in root.iterdir())
+    return (path.is_dir() or path.name == DESCRIPTION) and (bool(subject) or any(root.glob("sub-*/")))
 
 
 def read_layers(path: Paths) -> list[LayerData]:
