@@ -31,7 +31,7 @@ from napari_gpubio.core.report import (
     wrote,
 )
 from napari_gpubio.core.warmup import warm_engines
-from napari_gpubio.verbs import OF_ENGINES, engine_of
+from napari_gpubio.verbs import APPS, OF_ENGINES, app_of, engine_of
 
 _FOLDER = Path(__file__).parent
 CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
@@ -75,8 +75,9 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     Where the arguments name a verb of an engine, no other engine is imported; else it has the verbs of all.
     """
     named = next((one for one in arguments if not one.startswith("-")), "")
-    engine = engine_of(named)
-    engines = (engine,) if engine is not None else () if named in _OWN else tuple(OF_ENGINES)
+    app = app_of(arguments)
+    engine = None if app else engine_of(named)
+    engines = (engine,) if engine is not None else () if app or named in _OWN else tuple(OF_ENGINES)
     parser = Parser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",
@@ -107,6 +108,10 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     session_verbs.add_verbs(verbs)
+    if app or (engine is None and named not in _OWN):
+        from napari_gpubio.workflows.bids.app import add_apps
+
+        add_apps(verbs, [app] if app else [one for one in APPS if engine_of(one) is None])
     for engine in engines:
         add_verbs(verbs, importlib.import_module(f"napari_gpubio.{engine}.operations"))
     add_common(verbs.choices)

@@ -1,7 +1,8 @@
 """Which engine has which verbs, so that a command or a file imports no more engines than it names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+APPS, LEVELS = ("tracts", "light", "dose"), ("participant", "group")  # verbs of BIDS datasets, and what they are of
 OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "diffusion": (
         "box", "fod", "held-atlas", "held-fixels", "held-fods", "held-region", "held-scan", "held-tensors",
@@ -49,3 +50,9 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
 def engine_of(verb: str) -> str | None:
     """Return the engine that has a verb, or None."""
     return next((engine for engine, verbs in OF_ENGINES.items() if verb in verbs), None)
+
+
+def app_of(arguments: Sequence[str]) -> str | None:
+    """Return the verb of a BIDS dataset that a command is of, or None: ``light`` is one where a level follows."""
+    named = next((one for one in arguments if not one.startswith("-")), "")
+    return named if named in APPS and (engine_of(named) is None or not {*LEVELS}.isdisjoint(arguments)) else None
