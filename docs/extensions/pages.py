@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 import napari_gpubio
 from napari_gpubio import ENGINES, cli
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.verbs import OF_ENGINES
+from napari_gpubio.verbs import APPS, LEVELS, OF_ENGINES
 
 PARTS = (*ENGINES, "workflows")
 OF_ALL_VERBS = {"help", "help_all", "force", "json", "quiet", "verbose", "record", "device"}
@@ -124,11 +124,12 @@ def verb_pages() -> dict[str, str]:
     """Return a page for each part that has verbs, and one for the verbs of the program itself."""
     pages = {f"verbs/{part}": "\n".join(verbs_page(part, OF_ENGINES[part])) for part in OF_ENGINES}
     pages["verbs/program"] = "\n".join(verbs_page("The program itself", own_verbs()))
+    pages["verbs/bids"] = "\n".join(verbs_page("BIDS datasets", APPS, f"in out {LEVELS[0]}"))
     start = (
         "# Commands\n\nEvery operation of the program is a verb of `napari-gpubio`, with the same settings as its form "
         "in the window and its function in Python. Inputs are files, or records (`.json`) of operations.\n\n"
     )
-    return {**pages, "verbs/index": start + listed(["program", *OF_ENGINES])}
+    return {**pages, "verbs/index": start + listed(["program", "bids", *OF_ENGINES])}
 
 
 def own_verbs() -> tuple[str, ...]:
@@ -143,11 +144,11 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, Any]:
     return dict(action.choices)
 
 
-def verbs_page(title: str, verbs: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of the page of some verbs."""
+def verbs_page(title: str, verbs: tuple[str, ...], given: str = "") -> Iterator[str]:
+    """Yield the lines of the page of some verbs, which are known by their name, or with what is given to them."""
     yield f"# {title}\n"
     for verb in verbs:
-        parser = subparsers(cli.make_parser([verb])).get(verb)
+        parser = subparsers(cli.make_parser([verb, *given.split()])).get(verb)
         if parser is None:  # of arrays that no file holds
             continue
         if hasattr(parser, "prepare"):
@@ -155,7 +156,7 @@ def verbs_page(title: str, verbs: tuple[str, ...]) -> Iterator[str]:
                 parser.prepare(parser, ["--help-all"])
             except (TypeError, GpuBioError):  # a record only: no option can say what it is of
                 continue
-        yield f"(verb-{verb})="
+        yield f"({'app' if given else 'verb'}-{verb})="
         yield f"## {verb}\n"
         yield (parser.description or "").strip() + "\n"
         for group in parser._action_groups:
