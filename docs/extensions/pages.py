@@ -151,7 +151,7 @@ def verbs_page(title: str, verbs: tuple[str, ...], given: str = "") -> Iterator[
         parser = subparsers(cli.make_parser([verb, *given.split()])).get(verb)
         if parser is None:  # of arrays that no file holds
             continue
-        if hasattr(parser, "prepare"):
+        if getattr(parser, "prepare", None) is not None:
             try:
                 parser.prepare(parser, ["--help-all"])
             except (TypeError, GpuBioError):  # a record only: no option can say what it is of

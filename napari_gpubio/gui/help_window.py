@@ -1,4 +1,4 @@
-"""What each dock widget is for, in a window of its own, without a network: pages in ``help``; the site has them, too."""
+"""What each dock widget is for, in a window of its own, without a network: pages in ``help``. The site has them."""
 
 from functools import partial
 from pathlib import Path
