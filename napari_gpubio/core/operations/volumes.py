@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.files import atomic_write, check_folder
 from napari_gpubio.core.layer_files import RECORD, describe, described_files, read_described
 from napari_gpubio.core.operations.kinds import register_kind
@@ -48,7 +49,7 @@ _NO_IMAGES = ("label", "vector", "symmetric matrix", "displacement vector", "gen
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Volume:
+class Volume(GriddedArray, array="array"):
     """A plane, a volume, or a series of volumes, with its place and meaning.
 
     Parameters
