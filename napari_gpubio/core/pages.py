@@ -14,7 +14,7 @@ MOST_ROWS = 12  # of a table
 _CELL = 'style="text-align:left"'
 
 
-def html_of(value: Any, *, title: str = "", rows: int = MOST_ROWS) -> str:
+def html_of(value: Any, *, title: str = "", rows: int = MOST_ROWS, pictures: bool = True) -> str:
     """Return what a result says of itself as HTML; what cannot be drawn is left out, with the reason.
 
     Parameters
@@ -25,11 +25,14 @@ def html_of(value: Any, *, title: str = "", rows: int = MOST_ROWS) -> str:
         In the place of the name of its type.
     rows
         The most that are shown of a table.
+    pictures
+        Whether pictures are among it.
     """
     items = description(value)
     facts = [one for one in items if isinstance(one, Fact)]
     lines = "".join(f"<tr><th {_CELL}>{escape(one.name)}</th><td {_CELL}>{escape(one.text)}</td></tr>" for one in facts)
-    shown = "".join(part for one in items if not isinstance(one, Fact) for part in _html_of_item(one, rows))
+    others = [one for one in items if not isinstance(one, Fact) and (pictures or not has_picture(one))]
+    shown = "".join(part for one in others for part in _html_of_item(one, rows))
     head = f"<strong>{escape(title or words_of(type(value)))}</strong>"
     return f'<div class="gpubio">{head}<table>{lines}</table>{shown}</div>'
 

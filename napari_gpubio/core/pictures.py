@@ -45,7 +45,7 @@ def png_of(image: npt.NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG", optimize=True)
+    Image.fromarray(image).save(file, "PNG")
     return file.getvalue()
 
 
@@ -179,7 +179,7 @@ def _bar(limits: tuple[float, float], style: str, unit: str) -> "Image.Image":
     bar = Image.new("RGB", (_BAR + 62, _HEIGHT))
     colors = heat(np.linspace(1, 0, _HEIGHT - 40), style)
     bar.paste(Image.fromarray(np.repeat(colors[:, np.newaxis], _BAR, axis=1)), (2, 20))
-    texts = [f"1e{limit:.1f}" if style == "log" else short_number(limit, 3).replace("–", "-") for limit in limits]
+    texts = [short_number(10**limit if style == "log" else limit, 3) for limit in limits]
     for text, y in ((texts[1], 20), (texts[0], _HEIGHT - 20)):
         _write(bar, (_BAR + 6, y), text, "lm", "#ffffff")
     _write(bar, (2, 1), unit, "lt", "#ffffff")
@@ -234,7 +234,7 @@ def _few(item: Lines) -> Iterator[Array]:
 def _(item: Curves) -> npt.NDArray[np.uint8]:
     from PIL import Image, ImageDraw
 
-    width, height, frame = 560, 260, (64, 10, 420, 215)
+    width, height, frame = 620, 270, (64, 24, 420, 225)
     sheet = Image.new("RGB", (_SMOOTH * width, _SMOOTH * height), "white")
     draw = ImageDraw.Draw(sheet, "RGBA")
     lines = [(one, scaled(np.asarray(one.y, float), "log" if item.log else "")) for one in item.lines[:_MOST_CURVES]]
@@ -258,7 +258,7 @@ def _(item: Curves) -> npt.NDArray[np.uint8]:
             band = [*at(x, y[known] + error), *at(x, y[known] - error)[::-1]]
             draw.polygon(band, fill=f"{color}40") if len(band) > 3 else None
         draw.line(at(x, y[known]), fill=color, width=2 * _SMOOTH)
-        _write(draw, (_SMOOTH * 428, _SMOOTH * (12 + 17 * n)), line.name[:20], "lt", color, _SMOOTH * _TEXT)
+        _write(draw, (_SMOOTH * 428, _SMOOTH * (26 + 17 * n)), line.name[:28], "lt", color, _SMOOTH * _TEXT)
     return np.asarray(sheet.resize((width, height), Image.Resampling.LANCZOS))
 
 
@@ -285,12 +285,12 @@ def _draw_axes(
     for share in (0.0, 0.5, 1.0):
         x, y = xs[0] + share * (xs[1] - xs[0]), ys[0] + share * (ys[1] - ys[0])
         place = left + share * (right - left), bottom - share * (bottom - top)
-        texts = short_number(x, 3), f"1e{y:.1f}" if item.log else short_number(y, 3)
+        texts = short_number(x, 3), short_number(10**y if item.log else y, 3)
         _write(draw, (place[0], bottom + 6), texts[0], "mt", "#404040", _SMOOTH * _TEXT)
         _write(draw, (left - 8, place[1]), texts[1], "rm", "#404040", _SMOOTH * _TEXT)
     names = [f"{name} ({ascii_unit(unit)})" if unit else name for name, unit in (item.x, item.y)]
     _write(draw, ((left + right) / 2, bottom + 44), names[0], "mt", "#404040", _SMOOTH * _TEXT)
-    _write(draw, (left + 8, top + 6), names[1], "lt", "#404040", _SMOOTH * _TEXT)
+    _write(draw, (left, top - 8), names[1], "lb", "#404040", _SMOOTH * _TEXT)
 
 
 @picture.register

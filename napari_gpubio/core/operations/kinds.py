@@ -131,6 +131,16 @@ def conversion_to(type_: type) -> Conversion | None:
     return _conversions.get(type_)
 
 
+def known_kinds() -> tuple[Kind[Any], ...]:
+    """Return all types of results with what they can do, of the engines that are imported."""
+    return tuple(_kinds.values())
+
+
+def known_conversions() -> tuple[Conversion, ...]:
+    """Return all conversions, of the engines that are imported."""
+    return tuple(_conversions.values())
+
+
 def kind_registered(type_: type) -> Kind[Any]:
     """Return what a type of results, or a type that it is a kind of, can do.
 
