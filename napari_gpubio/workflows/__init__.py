@@ -6,13 +6,18 @@ From a labeled head to curves of a cleaned fluence in three calls::
     clean = workflows.clean_fluence(result)
     curves = workflows.dose_by_region(result, clean.image)
 
+A page of results of any engine, with their pictures, numbers and what made them::
+
+    workflows.write_report({"Fluence": result, "Curves": curves}, "report.html")
+
 Engines do not know this package, which may import all of them.
 """
 
+from napari_gpubio.core.operations.reports import write_report
 from napari_gpubio.workflows.fluence import (
     clean_fluence,
     clean_fluence_steps,
     dose_by_region,
 )
 
-__all__ = ["clean_fluence", "clean_fluence_steps", "dose_by_region"]
+__all__ = ["clean_fluence", "clean_fluence_steps", "dose_by_region", "write_report"]

@@ -175,9 +175,7 @@ def _page(title: str, sections: list[Section]) -> str:
         parts.append(part)
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     facts = machine()
-    by = (
-        f"{when}, napari-gpubio {__version__}, {facts['cpu']}, {facts['platform']}. For research, not for clinical use."
-    )
+    by = f"{when}, napari-gpubio {__version__}, {facts['cpu']}, {facts['platform']}. For research, not for the clinic."
     body = f"<h1>{html.escape(title)}</h1><p>{html.escape(by)}</p>{''.join(parts)}{_provenance(made, numbers)}"
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'

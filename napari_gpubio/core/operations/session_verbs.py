@@ -37,7 +37,7 @@ def add_verbs(verbs: Any) -> None:
         ("show", "say what a record or a session holds, without running it", _show),
         (
             "report",
-            "write a page with pictures, numbers and provenance of a session, or of a folder of results",
+            "write a page with pictures, numbers and provenance of a session or a folder",
             _report,
         ),
     ):
