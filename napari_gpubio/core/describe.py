@@ -164,11 +164,15 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table: columns, all of one length, by their names, with units where they are not in the names."""
+    """A table: columns, all of one length, by their names, with units where they are not in the names.
+
+    ``ordered`` is one whose first rows are those to look at; of another, people see means and ranges.
+    """
 
     name: str
     columns: Mapping[str, Any]
     units: Mapping[str, str] = field(default_factory=dict)
+    ordered: bool = True
 
     @staticmethod
     def of(name: str, records: Sequence[Mapping[str, Any]]) -> "Rows":

@@ -1,9 +1,11 @@
 """What results say of themselves as HTML with its pictures inside, for notebooks and reports."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import Any
+
+import numpy as np
 
 from napari_gpubio.core.describe import Fact, Item, Rows, Slices, description
 from napari_gpubio.core.numbers import short_number
@@ -11,6 +13,12 @@ from napari_gpubio.core.pictures import has_picture, picture, png_of
 from napari_gpubio.core.text import words_of
 
 MOST_ROWS = 12  # of a table
+_SUMMARIES: Mapping[str, Callable[..., Any]] = {
+    "mean": np.nanmean,
+    "standard deviation": np.nanstd,
+    "least": np.nanmin,
+    "largest": np.nanmax,
+}
 _CELL = 'style="text-align:left"'
 
 
@@ -60,10 +68,14 @@ def _caption(item: Any) -> str:
 
 def _table(item: Rows, most: int) -> str:
     names = [f"{name} ({item.units[name]})" if item.units.get(name) else name for name in item.columns]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    rows = ([_cell(values[n]) for values in item.columns.values()] for n in range(min(most, len(item))))
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    rows = [[_cell(values[n]) for values in item.columns.values()] for n in range(min(most, len(item)))]
     more = f"<p>and {len(item) - most:,} more rows</p>" if len(item) > most else ""
+    if more and not item.ordered:
+        every = [np.asarray([*values], float) for values in item.columns.values()]
+        rows = [[what, *(_cell(how(values)) for values in every)] for what, how in _SUMMARIES.items()]
+        names, more = [f"of {len(item):,}", *names], ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><caption>{escape(item.name)}</caption><tr>{head}</tr>{body}</table>{more}"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from napari_gpubio.core.describe import Curves, Fact, Item, Line, Rows, Slices, describes, grid_facts, hottest
+from napari_gpubio.light.depth_radius import DepthRadius
 from napari_gpubio.light.operations.fluence import FluenceVolume
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.spectrum import DetectedSpectrum
@@ -43,3 +44,11 @@ def _spectrum(one: DetectedSpectrum) -> Iterator[Item]:
     each = zip(one.detectors, one.weight.value, one.weight.error, strict=True)
     lines = tuple(Line(name, one.wavelengths_nm, value, error) for name, value, error in each)
     yield Curves("detected light", ("wavelength", "nm"), ("detected weight per launched photon", ""), lines)
+
+
+@describes(DepthRadius)
+def _depth_radius(one: DepthRadius) -> Iterator[Item]:
+    yield Rows("fluence by depth and radius", one.columns)
+    lines = tuple(Line(f"{nm:g} nm", one.z_mm, value[:, 0], error[:, 0])
+                  for nm, value, error in zip(one.wavelengths_nm, one.fluence, one.error, strict=True))  # fmt: skip
+    yield Curves("fluence on the axis", ("depth", "mm"), ("fluence", one.unit), lines, log=True)

@@ -45,7 +45,7 @@ def _fibers(fibers: Tractogram) -> Iterator[Item]:
         for name, values in fibers.per_fiber.items()
         for column in ([None] if values.ndim == 1 else range(values.shape[1]))
     }
-    yield Rows("fibers", {"points": fibers.counts, LENGTH: lengths, **own})
+    yield Rows("fibers", {"points": fibers.counts, LENGTH: lengths, **own}, ordered=False)
 
 
 @describes(Connectome)

@@ -24,6 +24,7 @@ from napari_gpubio.core.operations.volumes import Volume, record_beside
 from napari_gpubio.core.pages import html_of
 from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 
 MAX_BYTES = 9_000_000  # of the sections of a page; beyond, they are without pictures
 _MOST_FILES, _MOST_ROWS = 200, 50
@@ -128,7 +129,7 @@ def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step,
     sections = list[Section]()
     for number, path in enumerate(files):
         yield Step(number, len(files), f"reading {path.name}")
-        record = record_beside(path)
+        record = record_beside(path) if path.name.lower().endswith(NIFTI_SUFFIXES) else None
         for opens in _ways_to_open(path, output_of_record(record)):
             try:
                 with without_notes():
