@@ -1,5 +1,6 @@
 """Small pictures of what results say of themselves, drawn by NumPy and Pillow, without a display."""
 
+import functools
 import io
 import math
 from collections.abc import Iterator, Sequence
@@ -166,10 +167,17 @@ def _write_ends(panel: "Image.Image", axes: tuple[int, int]) -> None:
 
 
 def _write(image: Any, place: tuple[float, float], text: str, anchor: str, fill: str, size: float = _TEXT) -> None:
-    from PIL import ImageDraw, ImageFont
+    from PIL import ImageDraw
 
     draw = image if isinstance(image, ImageDraw.ImageDraw) else ImageDraw.Draw(image)
-    draw.text(place, text, font=ImageFont.load_default(size), fill=fill, anchor=anchor)
+    draw.text(place, text, font=_font(size), fill=fill, anchor=anchor)
+
+
+@functools.cache
+def _font(size: float) -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
 
 
 def _bar(limits: tuple[float, float], style: str, unit: str) -> "Image.Image":

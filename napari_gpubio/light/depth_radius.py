@@ -53,7 +53,7 @@ class DepthRadius(Tabular, Gridded):
 
     def write_csv(self, path: str | Path) -> None:
         """Write the table as CSV, with units in the head; InvalidInput if it cannot be written."""
-        rows = (map("{:.9g}".format, row) for row in zip(*self.columns.values(), strict=True))
+        rows = (map("{:.6g}".format, row) for row in zip(*self.columns.values(), strict=True))
         write_rows(path, [[*self.columns], *rows])
 
 

@@ -16,8 +16,8 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 _IMAGES = "CT", "MR", "PT"
 _MAY_BE_EMPTY = (
-    "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime", "AccessionNumber",
-    "ReferringPhysicianName",
+    "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
+    "AccessionNumber", "ReferringPhysicianName",
 )  # fmt: skip
 _ORDER = [2, 1, 0, 3]  # highdicom has slices, rows, columns
 

@@ -1,5 +1,6 @@
 """Fibers as DIPY has them, both ways: its `StatefulTractogram`."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ _WHAT = "a StatefulTractogram"
 def to_stateful(fibers: Tractogram) -> Any:
     """Return fibers as a `dipy.io.stateful_tractogram.StatefulTractogram`, in world mm (RASMM).
 
-    Points are copied; numbers of fibers and points become columns, as DIPY has them.
+    Points are copied; numbers of fibers and points become columns, as DIPY has them. Fibers without points, which DIPY
+    does not have, are left out with a note.
 
     Raises
     ------
@@ -35,14 +37,17 @@ def to_stateful(fibers: Tractogram) -> Any:
     from nibabel.streamlines import ArraySequence
 
     dipy = extra("dipy.io.stateful_tractogram", "dipy", _WHAT)
+    if empty := int(np.count_nonzero(fibers.counts == 0)):
+        note(f"{empty} of {len(fibers):,} fibers have no points and were left out")
+        fibers = fibers.select(fibers.counts > 0)
     grid = fibers.affine, np.array(fibers.shape), voxel_sizes_mm(fibers.affine), "".join(aff2axcodes(fibers.affine))
-    of_points = {name: np.asarray(values).reshape(len(fibers.points), -1) for name, values in fibers.per_point.items()}
+    of_points = {name: _wide(values) for name, values in fibers.per_point.items()}
     return dipy.StatefulTractogram(
         ArraySequence([*fibers]),
         grid,
         dipy.Space.RASMM,
         data_per_point={name: np.split(values, fibers.offsets[1:-1]) for name, values in of_points.items()},
-        data_per_streamline={name: np.asarray(one).reshape(len(fibers), -1) for name, one in fibers.per_fiber.items()},
+        data_per_streamline={name: _wide(values) for name, values in fibers.per_fiber.items()},
     )
 
 
@@ -65,11 +70,9 @@ def from_stateful(stateful: Any) -> Tractogram:
     finally:
         stateful.to_space(space)
         stateful.to_origin(origin)
-    if empty := sum(not len(line) for line in lines):
-        note(f"{empty} of {len(lines):,} streamlines have no points")
     x, y, z = (int(n) for n in stateful.dimensions)
     column = {name: np.asarray(values) for name, values in stateful.data_per_streamline.items()}
-    point = {name: np.concatenate([np.zeros((0, 1)), *values]) for name, values in stateful.data_per_point.items()}
+    point = {name: np.concatenate([*values] or [np.zeros((0, 1))]) for name, values in stateful.data_per_point.items()}
     return Tractogram(
         points=np.concatenate([np.zeros((0, 3), np.float32), *lines]),
         offsets=np.cumsum([0, *map(len, lines)]),
@@ -78,6 +81,11 @@ def from_stateful(stateful: Any) -> Tractogram:
         per_fiber={name: _narrow(values) for name, values in column.items()},
         per_point={name: _narrow(values) for name, values in point.items()},
     )
+
+
+def _wide(values: Any) -> Any:
+    """Numbers as rows."""
+    return np.asarray(values).reshape(len(values), math.prod(np.shape(values)[1:]))
 
 
 def _narrow(values: Any) -> Any:
