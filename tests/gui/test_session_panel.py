@@ -346,4 +346,4 @@ def test_a_report_of_what_is_shown(panel, session, qtbot, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for layer in session.viewer.layers:
         assert f"<h2>{layer.name}</h2>" in page
-    assert "page.html is written" in session.status.text()
+    assert "page.html is written" in session.status

@@ -189,9 +189,8 @@ def save_volume(volume: Volume, path: str | Path, record: Mapping[str, Any] | No
 def check_volume_path(path: Path) -> None:
     """Raise InvalidInput if a volume cannot be written to a path, by its ending or its folder."""
     if not path.name.lower().endswith(_ENDINGS):
-        raise InvalidInput(
-            f"{path.name} does not end in {', '.join(NIFTI_SUFFIXES)} or {SUFFIX}; give it one of these endings"
-        )
+        ends = f"{', '.join(NIFTI_SUFFIXES)} or {SUFFIX}"
+        raise InvalidInput(f"{path.name} does not end in {ends}; give it one of these endings")
     check_folder(path)
 
 

@@ -66,7 +66,7 @@ def from_stateful(stateful: Any) -> Tractogram:
     stateful.to_rasmm()
     stateful.to_center()
     try:
-        lines = [np.asarray(line, np.float32) for line in stateful.streamlines]
+        lines = [np.array(line, np.float32) for line in stateful.streamlines]  # which are moved back in place
     finally:
         stateful.to_space(space)
         stateful.to_origin(origin)
