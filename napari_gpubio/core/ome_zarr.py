@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_folder
+from napari_gpubio.core.label_volumes import looks_like_labels
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.reading import note, reading
 from napari_gpubio.core.space import is_oblique, voxel_sizes_mm, world_axes_of
@@ -68,8 +69,8 @@ def write_ome_zarr(
         raise InvalidInput(f"OME-Zarr takes volumes (X, Y, Z) or (X, Y, Z, N); this array has shape {array.shape}")
     v05, name = model.v05, Path(path).name.removesuffix(SUFFIX)
 
-    def scales(values: Array, what: str) -> tuple[Any, list[Array]]:
-        levels = [*_levels(values, is_labels=what != name)]
+    def scales(values: Array, what: str, *, is_labels: bool) -> tuple[Any, list[Array]]:
+        levels = [*_levels(values, is_labels=is_labels)]
         dims = [model.DimSpec(name="c", scale_factor=1.0)] * (values.ndim == 4)
         dims += [
             model.DimSpec(name=axis, unit="millimeter", scale=size, translation=start)
@@ -77,10 +78,10 @@ def write_ome_zarr(
         ]
         return v05.Multiscale.from_dims(dims, name=what, n_levels=len(levels)), levels
 
-    image, levels = scales(array, name)
+    image, levels = scales(array, name, is_labels=looks_like_labels(array))
     ours = {"affine": np.asarray(affine).tolist(), "quantity": None if quantity is None else quantity.to_data()}
     ours |= {} if record is None else {"record": dict(record)}
-    each = {what: scales(np.asarray(values), what) for what, values in (labels or {}).items()}
+    each = {what: scales(np.asarray(values), what, is_labels=True) for what, values in (labels or {}).items()}
     with atomic_folder(path) as folder:
         folder.rmdir()  # it makes its own
         writing.write_image(

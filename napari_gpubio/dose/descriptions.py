@@ -2,11 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 
-from napari_gpubio.core.describe import Curves, Fact, Item, Line, Rows, Slices, Style, describes, grid_facts, hottest
+import numpy as np
+
+from napari_gpubio.core.describe import (
+    Curves,
+    Fact,
+    Item,
+    Line,
+    Lines,
+    Rows,
+    Slices,
+    Style,
+    describes,
+    grid_facts,
+    hottest,
+)
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose.io.rtstruct import StructureSet
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import MetricTable
 from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.operations import Surfaces
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -34,6 +50,22 @@ def _contours(one: StructureSet | ContourStructure) -> Iterator[Item]:
     every = [*one] if isinstance(one, StructureSet) else [one]
     planes = [len(structure.planes) for structure in every]
     yield Rows("structures", {"structure": [structure.name for structure in every], "planes": planes})
+    loops = [
+        apply_affine(structure.frame, np.insert(loop[[*range(len(loop)), 0]], 2, plane.position_mm, axis=1))
+        for structure in every
+        for plane in structure.planes
+        for loop in plane.loops
+    ]
+    points = np.concatenate([np.zeros((0, 3)), *loops])
+    yield Lines("contours, colored by direction", points, np.cumsum([0, *map(len, loops)]))
+
+
+@describes(Surfaces)
+def _surfaces(one: Surfaces) -> Iterator[Item]:
+    each = one.histograms
+    yield Rows("surfaces", {name: [getattr(h, name) for h in each] for name in ("name", "mean", "unit")})
+    curves = tuple(Line(h.name, h.doses, h.areas_cm2) for h in each)
+    yield Curves("curves", ("dose", each[0].unit if each else ""), ("area", "cm²"), curves)
 
 
 def _items(dvhs: Sequence[Dvh]) -> Iterator[Item]:

@@ -64,7 +64,7 @@ def _curves(one: CurveTable) -> Iterator[Item]:
     names = np.repeat([curve.name for curve in one.curves], len(x))
     yield Rows("region curves", {"region": names, "_".join(filter(None, over)): np.tile(x, len(one.curves)), **each})
     lines = tuple(Line(curve.name, x, curve.flow if has_flow else curve.k2) for curve in one.curves)
-    yield Curves("region curves", over, ("flow", "1/s") if has_flow else ("K²", ""), lines)
+    yield Curves("time courses", over, ("flow", "1/s") if has_flow else ("K²", ""), lines)
 
 
 @describes(PulseTable)

@@ -84,4 +84,4 @@ def _profile(one: Profile) -> Iterator[Item]:
     nodes = np.arange(len(one))
     places = {f"{axis}_mm": one.line_mm[:, n] for n, axis in enumerate("xyz")}
     yield Rows("profile", {"node": nodes, **places, "mean": one.mean, "sd": one.sd, "se": one.se, "fibers": one.counts})
-    yield Curves("profile", ("node", ""), ("mean", ""), (Line("mean ± se", nodes, one.mean, one.se),))
+    yield Curves("along the bundle", ("node", ""), ("mean", ""), (Line("mean ± se", nodes, one.mean, one.se),))

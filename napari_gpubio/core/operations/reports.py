@@ -3,9 +3,8 @@
 import datetime
 import html
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device, machine
@@ -14,7 +13,7 @@ from napari_gpubio.core.files import write_text
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.operations.graphs import ancestry, listed_fields
-from napari_gpubio.core.operations.kinds import Conversion, known_conversions, known_kinds
+from napari_gpubio.core.operations.kinds import known_conversions, known_kinds
 from napari_gpubio.core.operations.records import Output, Reading, input_infos, verbs
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.scripts import script
@@ -37,21 +36,8 @@ _STYLE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
-    """A result in a report.
-
-    Parameters
-    ----------
-    name
-        As people know it.
-    value
-        The result; None where there is none.
-    made_by
-        What made it, as far as that is known.
-    about
-        Why there is none, or on what it was made.
-    """
+class Section(NamedTuple):
+    """A result in a report: its name and value, what made it, and why there is no value, or on what it was made."""
 
     name: str
     value: Any
@@ -86,8 +72,8 @@ def write_report(results: Mapping[str, Any] | Iterable[Section], path: str | Pat
     >>> "voxels with a tensor" in page.read_text(encoding="utf-8")
     True
     """
-    path, named = Path(path), results.items() if isinstance(results, Mapping) else ()
-    sections = [Section(*one) for one in named] if isinstance(results, Mapping) else [*results]
+    path = Path(path)
+    sections = [Section(*one) for one in (results.items() if isinstance(results, Mapping) else results)]
     if not sections:
         raise InvalidInput("there is no result to report; give one at least")
     if path.suffix.lower() not in (".html", ".htm"):
@@ -147,18 +133,15 @@ def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step,
 
 def _ways_to_open(path: Path, made_by: Output[Any] | None) -> Iterator[type[Reading]]:
     """Operations that may open a file: by what made it, by what it is, by its name; and as a mere volume."""
-    name, kinds = path.name.lower(), known_kinds()
-    named = [kind for kind in kinds if any(end and name.endswith(end) for end in kind.endings) and kind.type != Volume]
-    if made_by is not None:
-        yield from (one for kind in named if issubclass(made_by.kind, kind.type) for one in kind.opening)
-    is_volume = any(name.endswith(end) for kind in kinds if kind.type is Volume for end in kind.endings)
-    sources = [_source(one) for one in known_conversions() if is_volume]
-    yield from (one for kind in named if not is_volume or kind.type in sources for one in kind.opening)
-    yield from (one for kind in kinds if is_volume and kind.type is Volume for one in kind.opening)
-
-
-def _source(conversion: Conversion) -> type:
-    return input_infos(conversion.operation)[conversion.field].kind
+    named = [kind for kind in known_kinds() if any(end and path.name.lower().endswith(end) for end in kind.endings)]
+    is_volume = any(kind.type is Volume for kind in named)
+    sources = {input_infos(one.operation)[one.field].kind for one in known_conversions()}  # such as scans
+    ways = [
+        [kind for kind in named if made_by is not None and issubclass(made_by.kind, kind.type)],
+        [kind for kind in named if not is_volume or kind.type in sources],
+        [kind for kind in named if kind.type is Volume],
+    ]
+    return (one for kinds in ways for kind in kinds for one in kind.opening)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
     "AccessionNumber", "ReferringPhysicianName",
 )  # fmt: skip
+_US = "napari-gpubio"
 _ORDER = [2, 1, 0, 3]  # highdicom has slices, rows, columns
 
 
@@ -66,26 +67,13 @@ def write_seg(
         "PATIENT",
         frame_of_reference_uid=frame,
     )
-    tissue = codes.SCT.Tissue
+    tissue, named = codes.SCT.Tissue, enumerate(structures.names, 1)
     try:
+        described = [hd.seg.SegmentDescription(n, name[:64], tissue, tissue, "MANUAL") for n, name in named]
         made = hd.seg.Segmentation(
-            source_images=sources,
-            pixel_array=volume,
-            segmentation_type="BINARY",
-            segment_descriptions=[
-                hd.seg.SegmentDescription(number, name[:64], tissue, tissue, "MANUAL")
-                for number, name in enumerate(structures.names, 1)
-            ],
-            series_instance_uid=generate_uid(),
-            series_number=1,
-            sop_instance_uid=generate_uid(),
-            instance_number=1,
-            manufacturer="napari-gpubio",
-            manufacturer_model_name="napari-gpubio",
-            software_versions=__version__,
-            device_serial_number="0",
+            sources, volume, "BINARY", described, generate_uid(), 1, generate_uid(), 1, _US, _US, __version__, "0",
             series_description=(description or ", ".join(structures.names))[:64],
-        )
+        )  # fmt: skip
     except (AttributeError, ValueError, TypeError) as error:
         raise InvalidInput(f"the labels cannot be written as segments of these images ({error})") from error
     with atomic_write(path) as part:
