@@ -114,12 +114,10 @@ class Slices:
         shape = self.values.shape[: self.grid]
         if self.at is not None:
             return tuple(int(np.clip(place, 0, size - 1)) for place, size in zip(self.at, shape, strict=True))
-        steps = [max(1, size // _SEARCHED) for size in shape]
+        steps = tuple(max(1, size // _SEARCHED) for size in shape)
         coarse = self.shown(tuple(slice(None, None, step) for step in steps))
-        there = np.argwhere(np.nan_to_num(coarse.max(axis=-1) if self.style == "color" else coarse) != 0)
-        if not len(there):
-            return tuple(size // 2 for size in shape)
-        return tuple(int(place) * step for place, step in zip(np.median(there, axis=0), steps, strict=True))
+        found = middle(coarse.any(axis=-1) if self.style == "color" else np.nan_to_num(coarse))
+        return tuple(place * step for place, step in zip(found, steps, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +211,11 @@ def description(value: Any) -> list[Item]:
         found.extend(_describer(type(value))(value))
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep people from their results
         found.append(Fact("not shown", f"{type(error).__name__}: {error}"))
-    if not getattr(value, "complete", True):
-        found.append(Fact("stopped", "before its end"))
     notes = getattr(value, "notes", ())
-    return [*found, *(Fact("note", note) for note in (notes if isinstance(notes, tuple) else ()))]
+    about = [Fact("note", note) for note in (notes if isinstance(notes, tuple) else ())]
+    if not getattr(value, "complete", True):
+        about.append(Fact("stopped", "before its end"))
+    return [*found, *(one for one in about if one not in found)]
 
 
 def _describer(kind: type) -> Describer:
@@ -244,6 +243,12 @@ def grid_facts(shape: Sequence[int], affine: Array) -> Iterator[Fact]:
     """Yield the size of a grid, and that of its voxels."""
     yield Fact("size", " x ".join(map(str, shape)))
     yield Fact("voxel", " x ".join(short_number(float(size), 3) for size in voxel_sizes_mm(np.asarray(affine))), "mm")
+
+
+def middle(there: Any) -> tuple[int, ...]:
+    """Voxel in the middle of those that are not zero, or of all if there are none."""
+    places = np.argwhere(there)
+    return tuple(map(int, np.median(places, axis=0))) if len(places) else tuple(n // 2 for n in np.shape(there))
 
 
 def hottest(values: Any) -> tuple[int, ...]:

@@ -1,12 +1,18 @@
-"""What volumes say of themselves."""
+"""What volumes say of themselves, and results of several parts."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from napari_gpubio.core.describe import Fact, Item, Slices, describes, grid_facts
+from napari_gpubio.core.describe import Fact, Item, Slices, describes, description, grid_facts
 from napari_gpubio.core.label_volumes import looks_like_labels
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume
+
+
+@describes(MadeOf)
+def _made_of(one: MadeOf) -> Iterator[Item]:
+    yield from description(getattr(one, one._main))
 
 
 @describes(Volume)

@@ -71,7 +71,7 @@ def _table(item: Rows, most: int) -> str:
     rows = [[_cell(values[n]) for values in item.columns.values()] for n in range(min(most, len(item)))]
     more = f"<p>and {len(item) - most:,} more rows</p>" if len(item) > most else ""
     if more and not item.ordered:
-        every = [np.asarray([*values], float) for values in item.columns.values()]
+        every = [np.asarray(values, float) for values in item.columns.values()]
         rows = [[what, *(_cell(how(values)) for values in every)] for what, how in _SUMMARIES.items()]
         names, more = [f"of {len(item):,}", *names], ""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)

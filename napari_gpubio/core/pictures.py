@@ -88,7 +88,7 @@ def limits_of(planes: Sequence[Plane], style: str) -> tuple[float, float]:
     if style == "log":
         return float(values.max()) - DECADES, float(values.max())
     low, high = np.percentile(values, (1.0, 99.7))
-    low = min(float(low), 0.0) if style == "heat" else float(low)
+    low = {"heat": min(float(low), 0.0), "color": 0.0}.get(style, float(low))
     return (low, float(high)) if high > low else (low, float(values.max()) if values.max() > low else low + 1.0)
 
 
@@ -118,7 +118,7 @@ def label_colors(labels: Array) -> npt.NDArray[np.uint8]:
 
 def _colored(values: Array, style: str, limits: tuple[float, float]) -> npt.NDArray[np.uint8]:
     if style == "color":
-        return np.asarray(255 * np.clip(np.nan_to_num(values), 0, 1), np.uint8)
+        return np.asarray(255 * np.clip(np.nan_to_num(values / limits[1]), 0, 1), np.uint8)
     if style == "labels":
         return label_colors(values)
     return heat((scaled(values, style) - limits[0]) / (limits[1] - limits[0]), style)
@@ -129,7 +129,7 @@ def _(item: Slices) -> npt.NDArray[np.uint8]:
     from PIL import Image
 
     planes = [*planes_of(item)]
-    limits = (0.0, 1.0) if item.style in ("labels", "color") else limits_of(planes, item.style)
+    limits = (0.0, 1.0) if item.style == "labels" else limits_of(planes, item.style)
     tallest = max(one.extent[3] - one.extent[2] for one in planes)
     panels = []
     for plane in planes:
@@ -201,7 +201,7 @@ def _bar(limits: tuple[float, float], style: str, unit: str) -> "Image.Image":
 def _(item: Lines) -> npt.NDArray[np.uint8]:
     from PIL import Image, ImageDraw
 
-    lines = [*_few(item)]
+    lines = [*few_lines(item)]
     if not lines:
         return np.zeros((_HEIGHT // 4, _HEIGHT, 3), np.uint8)
     every = np.concatenate(lines)
@@ -225,8 +225,8 @@ def _(item: Lines) -> npt.NDArray[np.uint8]:
     return _joined(panels)
 
 
-def _few(item: Lines) -> Iterator[Array]:
-    """So many lines and points, evenly chosen, as can be told from each other."""
+def few_lines(item: Lines) -> Iterator[Array]:
+    """Yield so many lines, evenly chosen, with so many points, as can be told from each other."""
     count = len(item.offsets) - 1
     for n in np.unique(np.linspace(0, count - 1, min(count, _MOST_LINES)).astype(int)) if count else ():
         first, last = int(item.offsets[n]), int(item.offsets[n + 1])

@@ -7,7 +7,16 @@ import numpy as np
 
 from napari_gpubio.core.describe import Curves, Lines, Matrix, Slices, description
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.pictures import COLORS, VIEWS, has_picture, label_colors, limits_of, planes_of, scaled
+from napari_gpubio.core.pictures import (
+    COLORS,
+    VIEWS,
+    few_lines,
+    has_picture,
+    label_colors,
+    limits_of,
+    planes_of,
+    scaled,
+)
 from napari_gpubio.core.submodules import extra
 from napari_gpubio.core.text import words_of
 
@@ -43,10 +52,11 @@ def draw(item: Any, part: Any) -> None:  # noqa: ARG001 - of those that can be d
 def _(item: Slices, part: Any) -> None:
     planes = [*planes_of(item)]
     is_plain = item.style in ("labels", "color")
-    low, high = (None, None) if is_plain else limits_of(planes, item.style)
+    low, high = (0.0, 1.0) if item.style == "labels" else limits_of(planes, item.style)
     shown = None
     for axes, plane in zip(np.ravel(part.subplots(1, len(planes), squeeze=False)), planes, strict=True):
         values = label_colors(plane.values) if item.style == "labels" else scaled(plane.values, item.style)
+        values = np.clip(values / high, 0, 1) if item.style == "color" else values
         how = {"vmin": low, "vmax": high, "cmap": "gray" if item.style == "gray" else "inferno"}
         shown = axes.imshow(values, extent=plane.extent, **how)
         axes.set(xlabel=f"{_AXES[plane.axes[0]]} (mm)", ylabel=f"{_AXES[plane.axes[1]]} (mm)")
@@ -57,11 +67,15 @@ def _(item: Slices, part: Any) -> None:
 
 @draw.register
 def _(item: Lines, part: Any) -> None:
-    for axes, (across, up) in zip(part.subplots(1, len(VIEWS)), VIEWS, strict=True):
-        for first, last in zip(item.offsets[:-1], item.offsets[1:], strict=True):
-            line = np.asarray(item.points[first:last])
-            way = np.abs(line[-1] - line[0]) if len(line) else np.ones(3)
-            axes.plot(line[:, across], line[:, up], lw=0.5, color=way / max(float(way.max()), 1e-9))
+    from matplotlib.collections import LineCollection
+
+    lines = [*few_lines(item)]
+    ways = [np.abs(line[-1] - line[0]) for line in lines]
+    colors = [way / max(float(way.max()), 1e-9) for way in ways]
+    for axes, view in zip(part.subplots(1, len(VIEWS)), VIEWS, strict=True):
+        across, up = view
+        axes.add_collection(LineCollection([line[:, view] for line in lines], colors=colors, linewidths=0.5))
+        axes.autoscale()
         axes.set(xlabel=f"{_AXES[across]} (mm)", ylabel=f"{_AXES[up]} (mm)", aspect="equal")
 
 

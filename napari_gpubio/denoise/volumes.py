@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import Described
 from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume, array_on_grid
 from napari_gpubio.core.quantity import Quantity
@@ -51,7 +50,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DenoisedVolume(MadeOf, Described, main="result"):
+class DenoisedVolume(MadeOf, main="result"):
     """A denoised image in the place of the one that was given, and what was found on the way.
 
     Parameters

@@ -17,6 +17,7 @@ from napari_gpubio.core.describe import (
     describes,
     description,
     grid_facts,
+    middle,
 )
 from napari_gpubio.core.tensor_components import fractional_anisotropy, matrices
 from napari_gpubio.diffusion.fods.harmonics import harmonics
@@ -74,7 +75,7 @@ def _tensors(field: TensorField) -> Iterator[Item]:
     for style, shows, name in shown:
         yield Slices(
             "diffusion tensor", field.tensors, field.affine, axes=(*_AXES, "component"), style=style, shows=shows,
-            shown_as=name, along={"component": ("component", _COMPONENTS)},
+            shown_as=name, at=middle(field.mask), along={"component": ("component", _COMPONENTS)},
         )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def _fods(fods: FodField) -> Iterator[Item]:
     yield Slices(
         "FOD", fods.coefficients, fods.affine, axes=(*_AXES, "coefficient"), style="color",
         shows=lambda values: np.clip(values @ along.T, 0, None),
-        shown_as="amplitudes left-right (red), front-back (green), up-down (blue)",
+        shown_as="amplitudes left-right (red), front-back (green), up-down (blue)", at=middle(fods.mask),
     )  # fmt: skip
     yield from (Slices(f"density of {name}", density, fods.affine) for name, density in fods.tissues.items())
 

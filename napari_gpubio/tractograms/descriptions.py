@@ -12,33 +12,14 @@ from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, Connectome
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import Matrix
 
-_MEASURED = 500  # fibers, evenly chosen, of whose lengths a mean is shown
-
-
-class _Lengths:
-    """Numbers of each fiber, its length among them, which is measured when it is looked at."""
-
-    def __init__(self, fibers: Tractogram) -> None:
-        self._fibers = fibers
-
-    def __len__(self) -> int:
-        return len(self._fibers)
-
-    def __getitem__(self, n: int) -> float:
-        return float(np.linalg.norm(np.diff(self._fibers[n], axis=0), axis=1).sum())
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self._fibers.lengths_mm().tolist())
-
 
 @describes(Tractogram)
 def _fibers(fibers: Tractogram) -> Iterator[Item]:
     yield Fact("fibers", len(fibers))
     yield Fact("points", len(fibers.points))
-    lengths = _Lengths(fibers)
-    some = [lengths[n] for n in range(0, len(fibers), max(1, len(fibers) // _MEASURED))]
-    if some:
-        yield Fact("mean length", float(np.mean(some)), "mm" if len(some) == len(fibers) else f"mm (of {len(some):,})")
+    lengths = fibers.lengths_mm()
+    if len(fibers):
+        yield Fact("length", f"{lengths.mean():.4g} ({lengths.min():.3g} to {lengths.max():.4g})", "mm")
     yield Lines("fibers, colored by direction", fibers.points, fibers.offsets)
     own = {
         name if column is None else f"{name} {column}": values if column is None else values[:, column]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from napari_gpubio.core.exchange import Described
 from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.arrays import CHECKSUM_DIGITS, array_checksum
 from napari_gpubio.core.operations.records import Operation
@@ -66,7 +67,7 @@ class Kind(Generic[T]):
         return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
 
 
-class MadeOf:
+class MadeOf(Described):
     """Base of results that are made of one other, whose notes they have, and of which all was done, or not.
 
     A subclass says in its class line in which field that is: ``class Peaks(MadeOf, main="fixels")``.
