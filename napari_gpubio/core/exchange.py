@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.describe import Curves, Item, Matrix, Rows, Slices, description
+from napari_gpubio.core.describe import Curves, Item, Matrix, Rows, Slices, told
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import is_oblique, world_axes_of
 from napari_gpubio.core.submodules import extra
 from napari_gpubio.core.text import first_of, words_of
 
 Array = npt.NDArray[Any]
+_ERROR = "standard error"
 
 
 class Described:
@@ -57,7 +58,10 @@ class Tabular(Described):
         InvalidInput
             If it has no such table.
         """
-        tables = {one.name: one for one in description(self) if isinstance(one, Rows | Matrix | Curves)}
+        tables = dict[str, Item]()
+        for one in told(self):
+            if isinstance(one, Rows | Matrix | Curves):
+                tables.setdefault(one.name, one)
         if not tables or (name and name not in tables):
             asked = f"no table {name!r}" if name else "no table"
             raise InvalidInput(f"the {words_of(type(self))} has {asked}; it has {first_of([*tables], 12) or 'none'}")
@@ -90,17 +94,16 @@ def _(item: Matrix) -> Any:
 
 @frame.register
 def _(item: Curves) -> Any:
-    x, y = item.x[0] or "x", item.y[0] or "y"
-    columns: dict[str, list[Any]] = {"curve": [], x: [], y: []}
-    if any(line.error is not None for line in item.lines):
-        columns["standard error"] = []
-    for line in item.lines:
-        columns["curve"] += [line.name] * len(line.x)
-        columns[x] += [*line.x]
-        columns[y] += [*line.y]
-        if "standard error" in columns:
-            columns["standard error"] += [*(np.full(len(line.x), np.nan) if line.error is None else line.error)]
-    units = {x: item.x[1], y: item.y[1], "standard error": item.y[1]}
+    lines, (x, x_unit), (y, y_unit) = item.lines, item.x, item.y
+    columns: dict[str, Any] = {
+        "curve": np.repeat([one.name for one in lines], [len(one.x) for one in lines]),
+        x: np.concatenate([[], *(one.x for one in lines)]),
+        y: np.concatenate([[], *(one.y for one in lines)]),
+    }
+    if any(one.error is not None for one in lines):
+        errors = (np.full(len(one.x), np.nan) if one.error is None else one.error for one in lines)
+        columns[_ERROR] = np.concatenate([[], *errors])
+    units = {x: x_unit, y: y_unit, _ERROR: y_unit}
     return frame(Rows(item.name, columns, {name: units[name] for name in columns if name in units}))
 
 
@@ -120,7 +123,7 @@ class Gridded(Described):
         InvalidInput
             If xarray is not installed.
         """
-        return dataset(description(self), extra("xarray", "xarray", "to_xarray"))
+        return dataset(told(self), extra("xarray", "xarray", "to_xarray"))
 
 
 class GriddedArray(Gridded):
