@@ -11,6 +11,7 @@ from napari_gpubio.core.device import Device, choose_device, machine
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.ome_zarr import SUFFIX
 from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.operations.graphs import ancestry, listed_fields
 from napari_gpubio.core.operations.kinds import known_conversions, known_kinds
@@ -101,7 +102,7 @@ def shown_sections(
 
 
 def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step, None, list[Section]]:
-    """Read the results in a folder and those below it, such as those of a subject, step by step, for a report.
+    """Read the results in a folder and those below it, such as those of a subject, or one file, for a report.
 
     Raises
     ------
@@ -109,7 +110,8 @@ def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step,
         If there are no files that can be read, or too many.
     """
     verbs()  # of all engines, with their kinds of files
-    files = sorted(one for one in Path(folder).rglob("*") if one.is_file() and not one.name.startswith("."))
+    folder = Path(folder)
+    files = [*_files_in(folder)]
     if len(files) > _MOST_FILES:
         raise InvalidInput(f"{folder} has {len(files):,} files; give a folder with up to {_MOST_FILES}, of one subject")
     sections = list[Section]()
@@ -124,11 +126,27 @@ def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step,
             except GpuBioError:
                 continue
             held = record or getattr(value, "parameters", {}).get(RECORD)
-            sections.append(Section(path.relative_to(folder).as_posix(), value, output_of_record(held) or output))
+            sections.append(
+                Section(
+                    path.name if path == folder else path.relative_to(folder).as_posix(),
+                    value,
+                    output_of_record(held) or output,
+                )
+            )
             break
     if not sections:
         raise InvalidInput(f"{folder} has no results that can be read; give a session, or a folder with results")
     return sections
+
+
+def _files_in(path: Path) -> Iterator[Path]:
+    """A file, or those of a folder by their names; an image that is a folder counts as a file."""
+    if path.is_file() or path.name.lower().endswith(SUFFIX):
+        yield path
+        return
+    for child in sorted(path.iterdir()):
+        if not child.name.startswith("."):
+            yield from _files_in(child)
 
 
 def _ways_to_open(path: Path, made_by: Output[Any] | None) -> Iterator[type[Reading]]:

@@ -37,12 +37,13 @@ def add_verbs(verbs: Any) -> None:
         ("show", "say what a record or a session holds, without running it", _show),
         (
             "report",
-            "write a page with pictures, numbers and provenance of a session or a folder",
+            "write a page with pictures, numbers and provenance of a session, a folder or a file",
             _report,
         ),
     ):
         verb = verbs.add_parser(name, help=about, description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False)
-        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip)")
+        more = ", or results: a folder or a file" if name == "report" else ""
+        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
         if name == "compare":
             verb.add_argument("other", type=Path, nargs="?", help="another record")
         about = "folder or file that a session may name though it lies elsewhere; may be repeated"
@@ -140,11 +141,8 @@ def _report(options: argparse.Namespace) -> int:
     path: Path = options.file
     inputs = {} if path.is_dir() else {"the file": path}  # a page may lie in the folder that it is of
     check_outputs({"--out": options.out}, inputs, force=options.force)
-    steps = (
-        folder_sections(path)
-        if path.is_dir() and not is_session(path)
-        else shown_sections(_opened(options).shown, device=options.device)
-    )
+    is_held = not path.exists() or is_session(path) or path.suffix.lower() == RECORD_ENDING
+    steps = shown_sections(_opened(options).shown, device=options.device) if is_held else folder_sections(path)
     wrote(write_report(drive(steps, draw_progress), options.out, title=stem_of(path)))
     return 0
 

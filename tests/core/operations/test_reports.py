@@ -73,7 +73,12 @@ def test_a_folder_of_results_is_read_with_what_made_them(tmp_path, image):
     save(Smooth(image=image, radius=2), folder / "dwi" / "smooth.nii.gz", device="cpu", store=store)
     (folder / "notes.txt").write_text("nothing to read")
     (folder / "broken.nii.gz").write_bytes(b"nothing")
-    (section,) = drive(folder_sections(folder, store))
+    save(Smooth(image=image, radius=3), folder / "other.ome.zarr", device="cpu", store=store)
+    section, other = drive(folder_sections(folder, store))
+    assert other.name == "other.ome.zarr"  # not each file in it
+    assert other.value.array.shape == (3, 4, 5)
+    (alone,) = drive(folder_sections(folder / "dwi" / "smooth.nii.gz", store))
+    assert alone.made_by == section.made_by
     assert section.name == "dwi/smooth.nii.gz"
     assert section.made_by.of == Smooth(image=image, radius=2)
     assert isinstance(section.value, Volume)
