@@ -22,7 +22,7 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, record_beside
 from napari_gpubio.core.pages import html_of
-from napari_gpubio.core.reading import without_notes
+from napari_gpubio.core.reading import note, without_notes
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 
@@ -117,26 +117,31 @@ def folder_sections(folder: str | Path, store: Store = STORE) -> Generator[Step,
     sections = list[Section]()
     for number, path in enumerate(files):
         yield Step(number, len(files), f"reading {path.name}")
-        record = record_beside(path) if path.name.lower().endswith(NIFTI_SUFFIXES) else None
-        for opens in _ways_to_open(path, output_of_record(record)):
-            try:
-                with without_notes():
-                    output = opens.at(path).output()
-                    value = yield from run_steps(output, device=choose_device("cpu"), store=store)
-            except GpuBioError:
-                continue
-            held = record or getattr(value, "parameters", {}).get(RECORD)
-            sections.append(
-                Section(
-                    path.name if path == folder else path.relative_to(folder).as_posix(),
-                    value,
-                    output_of_record(held) or output,
-                )
-            )
-            break
+        name = path.name if path == folder else path.relative_to(folder).as_posix()
+        if (section := (yield from _section_of_file(path, name, store))) is not None:
+            sections.append(section)
     if not sections:
         raise InvalidInput(f"{folder} has no results that can be read; give a session, or a folder with results")
     return sections
+
+
+def _section_of_file(path: Path, name: str, store: Store) -> Generator[Step, None, Section | None]:
+    """Read a result in the first way that can do so; None where there is none, with a note if one tried."""
+    record = record_beside(path) if path.name.lower().endswith(NIFTI_SUFFIXES) else None
+    refusal = None
+    for opens in _ways_to_open(path, output_of_record(record)):
+        try:
+            with without_notes():
+                output = opens.at(path).output()
+                value = yield from run_steps(output, device=choose_device("cpu"), store=store)
+        except GpuBioError as error:
+            refusal = error
+            continue
+        held = record or getattr(value, "parameters", {}).get(RECORD)
+        return Section(name, value, output_of_record(held) or output)
+    if refusal is not None:
+        note(f"{name} is left out: {refusal}")
+    return None
 
 
 def _files_in(path: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from napari_gpubio.core.operations import OpenVolume, Store, reports, show
 from napari_gpubio.core.operations.reports import folder_sections, shown_sections, write_report
 from napari_gpubio.core.operations.runs import save
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
+from napari_gpubio.core.reading import noted
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.toys import Smooth
@@ -74,7 +75,9 @@ def test_a_folder_of_results_is_read_with_what_made_them(tmp_path, image):
     (folder / "notes.txt").write_text("nothing to read")
     (folder / "broken.nii.gz").write_bytes(b"nothing")
     save(Smooth(image=image, radius=3), folder / "other.ome.zarr", device="cpu", store=store)
-    section, other = drive(folder_sections(folder, store))
+    with noted() as notes:
+        section, other = drive(folder_sections(folder, store))
+    assert [note[:30] for note in notes] == ["broken.nii.gz is left out: bro"]
     assert other.name == "other.ome.zarr"  # not each file in it
     assert other.value.array.shape == (3, 4, 5)
     (alone,) = drive(folder_sections(folder / "dwi" / "smooth.nii.gz", store))
