@@ -58,10 +58,7 @@ class DepthRadius(Tabular, Gridded):
 
 
 def depth_radius(
-    results: Mapping[float, LightResult | LayeredResult],
-    *,
-    bin_mm: float | None = None,
-    unit: FluenceUnit = PER_PHOTON,
+    results: Mapping[float, LightResult | LayeredResult], *, bin_mm: float | None = None, unit: FluenceUnit = PER_PHOTON
 ) -> DepthRadius:
     """Take fluence by depth along the axis of the source, and distance from it, of runs at several wavelengths.
 
