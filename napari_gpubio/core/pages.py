@@ -12,7 +12,7 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.pictures import has_picture, picture, png_of
 from napari_gpubio.core.text import words_of
 
-MOST_ROWS = 12  # of a table
+MOST_ROWS, MOST_PICTURES = 12, 12  # of a table, and of a result
 _SUMMARIES: Mapping[str, Callable[..., Any]] = {
     "mean": np.nanmean,
     "standard deviation": np.nanstd,
@@ -38,8 +38,12 @@ def html_of(value: Any, *, title: str = "", rows: int = MOST_ROWS, pictures: boo
     """
     items = description(value)
     facts = [one for one in items if isinstance(one, Fact)]
+    drawn = [one for one in items if has_picture(one)]
+    left_out = {id(one) for one in (drawn[MOST_PICTURES:] if pictures else drawn)}
+    others = [one for one in items if not isinstance(one, Fact) and id(one) not in left_out]
+    if pictures and left_out:
+        facts.append(Fact("more pictures", ", ".join(one.name for one in drawn[MOST_PICTURES:])))
     lines = "".join(f"<tr><th {_CELL}>{escape(one.name)}</th><td {_CELL}>{escape(one.text)}</td></tr>" for one in facts)
-    others = [one for one in items if not isinstance(one, Fact) and (pictures or not has_picture(one))]
     shown = "".join(part for one in others for part in _html_of_item(one, rows))
     head = f"<strong>{escape(title or words_of(type(value)))}</strong>"
     return f'<div class="gpubio">{head}<table>{lines}</table>{shown}</div>'

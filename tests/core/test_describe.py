@@ -137,6 +137,14 @@ def test_what_cannot_be_drawn_or_told_leaves_the_rest():
     assert [one.name for one in description(Told(told()))] == ["voxels", "not shown"]
 
 
+def test_more_pictures_than_anybody_looks_at_are_named():
+    many = tuple(Slices(f"gate {n}", marked(), FLIPPED) for n in range(20))
+    page = html_of(Told(many))
+    assert len(pictures_in(page)) == 12
+    assert "gate 12, gate 13" in page
+    assert not pictures_in(html_of(Told(many), pictures=False))
+
+
 def test_an_unknown_type_tells_what_it_holds():
     @dataclass
     class Unknown:
