@@ -166,7 +166,8 @@ def dataset(items: Iterable[Item], xarray: Any) -> Any:
             made = made.merge(_volume(one, xarray), compat="override", join="outer")
         elif isinstance(one, Curves):
             for line in one.lines:
-                name, over = f"{one.name}, {line.name}", f"{one.x[0]} of {line.name}"
+                name = one.name if len(one.lines) == 1 else f"{one.name}, {line.name}"
+                over = f"{one.x[0]} of {name}"
                 coordinate = {over: (over, line.x, {"units": one.x[1], "long_name": one.x[0]})}
                 about = {"units": one.y[1], "long_name": one.y[0]}
                 made[name] = xarray.DataArray(line.y, coordinate, (over,), attrs=about)

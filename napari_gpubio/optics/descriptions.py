@@ -17,7 +17,8 @@ def curve_items(curves: Any) -> Iterator[Curves]:
     """Yield the curves of a result in layers, each by itself."""
     for one in curves:
         line = Line(one.name, one.at, one.value, one.error)
-        yield Curves(one.name, (one.coordinate, one.coordinate_unit), (one.quantity, one.unit), (line,), log=True)
+        name = f"{one.name} over {one.coordinate.lower()}"  # one quantity may be over radius, and over angle
+        yield Curves(name, (one.coordinate, one.coordinate_unit), (one.quantity, one.unit), (line,), log=True)
 
 
 @describes(Domain)
