@@ -20,6 +20,7 @@ from napari_gpubio.core.operations import (
     script,
     show,
 )
+from napari_gpubio.core.pages import html_of
 from tests.operation_samples import SAMPLES
 
 SESSIONS = int(os.environ.get("NAPARI_GPUBIO_SESSIONS", "4"))  # random ones, of up to five layers each
@@ -72,6 +73,9 @@ def test_the_record_and_the_script_of_a_result_make_it_again(verb, tmp_path, mon
     found = {}
     exec(text, found)
     assert digest(found["result"]) == expected
+    page = html_of(found["result"])  # as notebooks show it
+    assert "not shown" not in page
+    assert "<td" in page
 
 
 def test_digests_tell_results_apart():

@@ -115,6 +115,9 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+_ZARR = ("zarr.json", ".zgroup")  # which one of them every folder of Zarr has
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well.
@@ -284,7 +287,9 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
 
 
 def files_that_count(folder: Path) -> list[Path]:
-    """Return the files of a folder that its checksum is of: frames of TIFF, or all where there are none."""
+    """Return the files of a folder that its checksum is of: frames of TIFF, all of Zarr, or all that lie in it."""
+    if any((folder / name).is_file() for name in _ZARR):
+        return sorted(path for path in folder.rglob("*") if path.is_file())
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
     return [path for path in files if path.suffix.lower() in TIFF_FRAMES] or files
 
@@ -294,7 +299,7 @@ def _folder_checksum(folder: Path, *, whole: bool) -> str:
     for one in files_that_count(folder):
         checksum = file_checksum(one, whole=whole)
         prefixes.add(checksum.partition(":")[0] + ":")
-        digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))
+        digest.update(f"{one.relative_to(folder).as_posix()}\0{checksum}\n".encode(errors="surrogatepass"))
     return f"{SAMPLED_PREFIX if SAMPLED_PREFIX in prefixes else 'sha256:'}{digest.hexdigest()}"
 
 

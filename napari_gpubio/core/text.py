@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 
 _ENDS_OF_LINES = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # those of Python's splitlines, and the end of a column
@@ -57,3 +58,8 @@ def first_of(names: Sequence[object], most: int) -> str:
 def file_name(text: str) -> str:
     """Return a layer's name as a file name that every system takes."""
     return "".join(c if c.isalnum() or c in " -_." else "_" for c in text).strip(" .") or "unnamed"
+
+
+def words_of(kind: type | str) -> str:
+    """Name of a class as words: ``tensor field`` of ``TensorField``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind if isinstance(kind, str) else kind.__name__).lower()

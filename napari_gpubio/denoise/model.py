@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.drivers import how_made
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.timing import RunClock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DenoiseResult:
+class DenoiseResult(GriddedArray, array="image"):
     """A denoised image and the noise that was found in it.
 
     Parameters

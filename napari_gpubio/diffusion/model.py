@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
@@ -25,7 +26,7 @@ _SHELL_GAP, _SHELL_WIDTH, _SHELL_STEP = 80.0, 200.0, 50  # s/mm^2, see `Diffusio
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DiffusionScan:
+class DiffusionScan(GriddedArray, array="data"):
     """A diffusion-weighted series with its gradient table.
 
     Parameters
@@ -126,7 +127,7 @@ class DiffusionScan:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TensorField:
+class TensorField(GriddedArray, array="tensors"):
     """Diffusion tensors on a voxel grid.
 
     Parameters

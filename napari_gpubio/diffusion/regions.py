@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.space import apply_affine, checked_affine, in_mask, nearest_voxels, same_grid, voxel_volume_mm3
 
 Array = npt.NDArray[Any]
@@ -135,7 +136,7 @@ class Box(AnyRegion):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Atlas:
+class Atlas(GriddedArray, array="labels"):
     """A volume of labels and their names.
 
     Parameters

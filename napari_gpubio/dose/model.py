@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.quantity import LIGHT_DOSES, checked_unit
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
@@ -32,7 +33,7 @@ ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # ad
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dose:
+class Dose(GriddedArray, array="values"):
     """A dose volume: radiation dose, light dose, or any other quantity that is not counted by volume.
 
     Parameters

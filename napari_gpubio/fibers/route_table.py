@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.files import write_rows
 
 Array = npt.NDArray[Any]
 
 
-class RouteTable:
+class RouteTable(Tabular):
     """The table of routes; a subclass has the names of its columns, and the one that they are sorted by at first."""
 
     column_names: ClassVar[tuple[str, ...]]

@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.operations.layer_sources import check_shows
 from napari_gpubio.core.operations.records import Operation, Reading, words_of
+from napari_gpubio.core.operations.reports import shown_sections, write_report
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.sessions import Opened, open_session, save_session
 from napari_gpubio.core.operations.states import Shown, State
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import napari.viewer
 
 _FILTER = "napari-gpubio session (*.zip)"
+_PAGES = "Page for a browser (*.html)"
 _HEADINGS = ("Layer", "Made by", "")
 _SHOWN, _WAITING = "shown", "not made yet"
 
@@ -59,6 +61,8 @@ class SessionPanel(EnginePanel):
         self._there: dict[tuple[str, str], list[Any]] = {}  # those of them that are shown
         self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
         self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
+        tip = "Pictures, numbers and what made them, of all layers, as one page for a browser"
+        self.report_button = text_button("Report…", tip, self)
         tip = "Copy the scans and tables into the session, so that it opens on any machine"
         self.embed_box = QCheckBox("with the files that were opened", self, toolTip=tip)
         self.allow_button = text_button("Allow these folders", "Read the files that lie outside the session", self)
@@ -66,13 +70,14 @@ class SessionPanel(EnginePanel):
         self.tree = QTreeWidget(self)
         self.tree.setHeaderLabels(_HEADINGS)
         self.tree.setRootIsDecorated(False)
-        self.header.addRow(row_of(self.save_button, self.open_button))
+        self.header.addRow(row_of(self.save_button, self.open_button, self.report_button))
         self.inputs.addWidget(self.embed_box)
         self.inputs.addWidget(self.tree)
         self.inputs.addWidget(self.allow_button)
         self.inputs.addWidget(muted_label(self, "A session holds no results: they are made again, with the same bits."))
         self.save_button.clicked.connect(saves_with(self, "Save session", _FILTER, "session.zip", self.save))
         self.open_button.clicked.connect(opens_with(self, "Open session", _FILTER, self.open))
+        self.report_button.clicked.connect(saves_with(self, "Report", _PAGES, "report.html", self.report))
         self.allow_button.clicked.connect(self._on_allow)
         self.run_finished.connect(self._show_waiting)
         self._show_waiting()
@@ -109,6 +114,25 @@ class SessionPanel(EnginePanel):
                 self.show_note(notes_text(notes))
 
         return make, show
+
+    def report(self, path: Path) -> None:
+        """Write a page of what the viewer shows, in a worker; results that are listed as not made yet are left out."""
+        taken, others = take_layers(self.viewer.layers)
+        device = self.device
+
+        def make(stop: threading.Event) -> Generator[Step, None, Path]:
+            shown = yield from shown_steps(taken)
+            sections = yield from shown_sections(shown, device=device, stop=stop)
+            yield Step(1, 1, f"writing {path.name}")
+            return write_report(sections, path, title=path.stem)
+
+        def show(written: Path) -> None:
+            self.show_status(f"{written.name} is written; open it in a browser")
+            if others:
+                names = ", ".join(layer.name for layer in others)
+                self.show_note(notes_text([f"{names}: not in the report; save them as files"]))
+
+        self.run_other(make, show)
 
     def copy_script(self) -> None:
         """Put a script on the clipboard that makes all that the viewer shows, and what the session has beside it."""

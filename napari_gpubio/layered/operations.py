@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_gpubio.core.command_line import Writing
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded, Tabular
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.operations.kinds import register_kind
@@ -173,14 +174,14 @@ def _lines(name: str, result: LayeredResult) -> Iterator[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberTable:
+class NumberTable(Tabular):
     """Numbers of a result, row by row."""
 
     rows: tuple[NumberRow, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class CurveTable:
+class CurveTable(Tabular, Gridded):
     """Curves of a result."""
 
     curves: tuple[Curve, ...]

@@ -13,6 +13,7 @@ detectors measure depends on each voxel: `probes`.
 from types import ModuleType
 
 from napari_gpubio.core.submodules import submodule
+from napari_gpubio.light.depth_radius import DepthRadius, depth_radius
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.layered_phantom import voxel_phantom
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
@@ -31,6 +32,7 @@ from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum,
 
 _MODULES = ("io", "statistics")
 __all__ = [
+    "DepthRadius",
     "DetectedSpectrum",
     "EnergyBalance",
     "FluorescenceResult",
@@ -40,6 +42,7 @@ __all__ = [
     "LightSettings",
     "PatternResult",
     "Sensitivity",
+    "depth_radius",
     "fluorescence",
     "fluorescence_steps",
     "io",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import AnyDetector, DetectedPhotons
 from napari_gpubio.optics.estimates import Estimate, SimulationResult
@@ -57,7 +58,7 @@ class EnergyBalance:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LightResult(SimulationResult):
+class LightResult(SimulationResult, GriddedArray, array="fluence"):
     """Result of a voxel simulation.
 
     Parameters

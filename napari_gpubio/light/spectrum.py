@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.light.result import LightResult
@@ -35,7 +36,7 @@ _PHOTONS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectedSpectrum:
+class DetectedSpectrum(Tabular):
     """Light of D detectors at L wavelengths; shapes are (D, L), and (D, L, M) for the M labels.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded, Tabular
 
 Floats = npt.NDArray[np.float64]
 MAX_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
@@ -34,7 +35,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SimulationResult:
+class SimulationResult(Tabular, Gridded):
     """What the results of both engines share.
 
     Parameters

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.by_planes import looked_up
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.space import apply_affine, checked_affine, nearest_voxels, rotation_of, voxel_sizes_mm
@@ -89,7 +90,7 @@ class Medium(Settings):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Domain:
+class Domain(GriddedArray, array="labels"):
     """A label volume with optical properties.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.memory import forget_pages
 from napari_gpubio.speckle.settings import ContrastSettings, Squared
 
@@ -217,7 +218,7 @@ Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ContrastMaps:
+class ContrastMaps(GriddedArray, array="signed"):
     """Maps of speckle contrast, all of the same shape: (Y, X) of a single frame, else (maps, Y, X).
 
     Parameters

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
 from napari_gpubio.speckle.model import ALL, LEFT_OUT, ContrastMaps, is_valid
 from napari_gpubio.speckle.settings import FlowIndex, TimedIndex
@@ -16,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RegionCurve:
+class RegionCurve(Tabular):
     """The time course of a region.
 
     Parameters

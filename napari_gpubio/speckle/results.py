@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.exchange import Gridded, GriddedArray, Tabular
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
@@ -23,7 +24,7 @@ _OF_BEATS = (
 
 
 @dataclass(frozen=True, eq=False)
-class SpeckleMap:
+class SpeckleMap(GriddedArray, array="array"):
     """One of the maps of a frame or of a stack: contrast, index or mask."""
 
     of: Any  # what has it as an attribute
@@ -40,7 +41,7 @@ class FitMap(SpeckleMap):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CurveTable:
+class CurveTable(Tabular, Gridded):
     """Time courses of regions, and the rate of the frames if it is known."""
 
     curves: tuple[RegionCurve, ...]
@@ -64,7 +65,7 @@ class CurveTable:
 
 
 @dataclass(frozen=True, eq=False)
-class PulseTable(MadeOf, main="curves"):
+class PulseTable(MadeOf, Tabular, main="curves"):
     """The beat of flow in regions, and the time courses that it was found in."""
 
     curves: CurveTable

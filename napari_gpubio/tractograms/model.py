@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.rows import stacked_rows
 from napari_gpubio.core.space import checked_affine, same_grid
 
@@ -33,7 +34,7 @@ class StopReason(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tractogram:
+class Tractogram(Tabular):
     """Fibers in millimeters, packed one behind the other.
 
     Parameters

@@ -6,6 +6,10 @@ From a labeled head to curves of a cleaned fluence in three calls::
     clean = workflows.clean_fluence(result)
     curves = workflows.dose_by_region(result, clean.image)
 
+A page of results of any engine, with their pictures, numbers and what made them::
+
+    workflows.write_report({"Fluence": result, "Curves": curves}, "report.html")
+
 Datasets of BIDS are opened by `bids.open_dataset`.
 
 Engines do not know this package, which may import all of them.
@@ -13,6 +17,7 @@ Engines do not know this package, which may import all of them.
 
 from types import ModuleType
 
+from napari_gpubio.core.operations.reports import write_report
 from napari_gpubio.core.submodules import submodule
 from napari_gpubio.workflows.fluence import (
     clean_fluence,
@@ -20,7 +25,7 @@ from napari_gpubio.workflows.fluence import (
     dose_by_region,
 )
 
-__all__ = ["bids", "clean_fluence", "clean_fluence_steps", "dose_by_region"]
+__all__ = ["bids", "clean_fluence", "clean_fluence_steps", "dose_by_region", "write_report"]
 
 
 def __getattr__(name: str) -> ModuleType:

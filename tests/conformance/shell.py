@@ -41,7 +41,7 @@ ROWS = Rows("The command line")
 DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
-    "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "track-along", "tensors",
+    "demo", "check", "bench", "warm", "info", "report", "track", "track-fods", "track-fixels", "track-along", "tensors",
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
     "profiles", "light", "jacobians", "mcml", "mcx", "forward", "denoise", "dvh", "speckle", "mesi", "tracts", "dose",

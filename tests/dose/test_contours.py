@@ -13,6 +13,7 @@ from napari_gpubio.dose.structures.outlines import gaps_of, slab_bounds
 from napari_gpubio.dose.structures.planes import one_slice_each
 from napari_gpubio.dose.structures.shapes import zero_level
 from napari_gpubio.dose.structures.slices import with_slices
+from tests.described import check_described
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, check_same, circle, linear_dose, square, stack
 from tests.sentences import says
 
@@ -385,3 +386,9 @@ def test_a_small_last_contour_is_no_tip():
     found = run(tipped(circle(1.0)))
     assert not found.notes
     assert found.volume_cc == pytest.approx(np.pi * (36 * 6 + 2) / 1000, rel=1e-3)
+
+
+def test_they_show_themselves():
+    one = contour_structure("heart", [at(square(10), z) for z in PLANES])
+    check_described(one, "structures")
+    assert one.to_dataframe()["planes"].tolist() == [len(PLANES)]

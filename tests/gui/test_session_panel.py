@@ -339,3 +339,11 @@ def test_a_session_that_nothing_was_opened_for(make_other, qtbot, tmp_path):
     after(qtbot, empty, empty.save, tmp_path / "s.zip")
     wait_until(qtbot, lambda: not empty.running)
     assert (tmp_path / "s.zip").is_file()
+
+
+def test_a_report_of_what_is_shown(panel, session, qtbot, tmp_path):
+    after(qtbot, session, session.report, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for layer in session.viewer.layers:
+        assert f"<h2>{layer.name}</h2>" in page
+    assert "page.html is written" in session.status

@@ -34,6 +34,7 @@ from napari_gpubio.light.napari_io import phantom_layer
 from napari_gpubio.optics.estimates import Estimate, fluence_units
 from napari_gpubio.optics.model import Layer
 from napari_gpubio.optics.pictures import LAYER_COLORS, layer_colors
+from tests.described import check_described
 
 MEDIUM = LayeredMedium(
     name="three",
@@ -258,3 +259,15 @@ def test_findings_name_the_worst_first(result):
     inside = (result.A_rz.value.sum(axis=1) * volumes)[:-1].sum()  # without what the last bin collects
     assert absorbed_beyond(result) == pytest.approx(1 - inside / result.absorbed.value, abs=1e-9)
     assert 0.01 < absorbed_beyond(result) < 0.5
+
+
+def test_a_run_shows_itself_and_gives_its_curves_to_others(result):
+    curves = every_curve(result)
+    check_described(result, "numbers", "Diffuse reflectance Rd over radius r", pictures=len(curves))
+    found = result.to_xarray()
+    for curve in curves:  # one quantity is over radius, and over angle
+        name = f"{curve.name} over {curve.coordinate.lower()}"
+        np.testing.assert_array_equal(found[name], curve.value)
+        np.testing.assert_array_equal(found[f"{name}, standard error"], curve.error)
+    inside = found["fluence"].sel(x=result.r_mm[1], y=-result.z_mm[2], method="nearest")
+    assert inside == result.fluence_rz().value[1, 2]

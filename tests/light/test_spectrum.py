@@ -10,6 +10,7 @@ from napari_gpubio import light, optics
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.statistics import detector_numbers, time_spread
 from napari_gpubio.optics import tissue
+from tests.described import check_described
 from tests.light.voxel_samples import check_z, make_domain
 
 LABELS = np.ones((20, 20, 12), np.uint8)
@@ -176,3 +177,9 @@ def test_runs_that_lack_what_is_needed_are_refused():
     full = dataclasses.replace(run(max_detected=400), complete=False)
     with pytest.raises(InvalidInput, match="were not listed, and the run was stopped; raise max_detected"):
         light.spectrum(full, {1.0: media()})
+
+
+def test_it_shows_itself():
+    found = light.spectrum(run(), {700.0: media(), 800.0: media(1.5)})
+    check_described(found, "spectrum", "detected light")
+    assert found.to_dataframe()["wavelength_nm"].tolist() == [700, 800, 700, 800]

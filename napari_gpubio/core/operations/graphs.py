@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from napari_gpubio.core.operations.records import File, Held, Left, Operation
+from napari_gpubio.core.operations.records import File, Held, Left, Operation, Output
 from napari_gpubio.core.settings import Settings, record_fields
+from napari_gpubio.core.text import one_line
 
 S = TypeVar("S", bound=Settings)
 
@@ -35,6 +36,21 @@ def _is_default(value: Any, default: Any) -> bool:
     if isinstance(default, Left):
         return value in (None, ())
     return default is not dataclasses.MISSING and value == default
+
+
+def listed_fields(record: Any, numbers: Mapping[str, int]) -> Iterator[str]:
+    """Yield what a record says: inputs by their numbers, and settings that differ from their defaults."""
+
+    def words(value: Any) -> str:
+        if isinstance(value, Output):
+            return f"{numbers[value.of.id]}{'' if value == value.of.output() else f' ({value.name})'}"
+        if isinstance(value, tuple):
+            return f"[{', '.join(map(words, value))}]"
+        if isinstance(value, Settings):
+            return f"{type(value).__name__}({', '.join(listed_fields(value, numbers))})"
+        return one_line(getattr(value, "path", None) or repr(value))
+
+    return (f"{field.name} {words(getattr(record, field.name))}" for field in changed_fields(record))
 
 
 def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from napari_gpubio.core.exchange import Described
 from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.arrays import CHECKSUM_DIGITS, array_checksum
 from napari_gpubio.core.operations.records import Operation
@@ -66,7 +67,7 @@ class Kind(Generic[T]):
         return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
 
 
-class MadeOf:
+class MadeOf(Described):
     """Base of results that are made of one other, whose notes they have, and of which all was done, or not.
 
     A subclass says in its class line in which field that is: ``class Peaks(MadeOf, main="fixels")``.
@@ -129,6 +130,16 @@ def register_conversion(conversion: Conversion) -> None:
 def conversion_to(type_: type) -> Conversion | None:
     """Return what makes a type of results of files of another, or None."""
     return _conversions.get(type_)
+
+
+def known_kinds() -> tuple[Kind[Any], ...]:
+    """Return all types of results with what they can do, of the engines that are imported."""
+    return tuple(_kinds.values())
+
+
+def known_conversions() -> tuple[Conversion, ...]:
+    """Return all conversions, of the engines that are imported."""
+    return tuple(_conversions.values())
 
 
 def kind_registered(type_: type) -> Kind[Any]:

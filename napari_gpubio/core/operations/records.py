@@ -27,6 +27,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED_PREFIX, file_checksum
 from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import words_of as words_of
 from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.verbs import OF_ENGINES, engine_of
 
@@ -400,11 +401,6 @@ def _checked_output(name: str, value: Any, info: InputInfo) -> Output[Any]:
             f"{words_of(output.kind)}"
         )
     return output
-
-
-def words_of(kind: type | str) -> str:
-    """Name of a class as words: ``tensor field`` of ``TensorField``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind if isinstance(kind, str) else kind.__name__).lower()
 
 
 def _content(value: Any) -> Any:

@@ -31,6 +31,7 @@ def script(
     store: Store = STORE,
     save: Mapping[Any, str] | None = None,
     shows: Sequence[Shown] = (),
+    writes_arrays: bool = True,
 ) -> str:
     """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
 
@@ -51,9 +52,11 @@ def script(
         others; none by default, where it ends with what is wanted.
     shows
         Layers that the script is to show in napari.
+    writes_arrays
+        Whether these arrays are written; else they are only named, as those of a session are.
     """
     wanted = [one if isinstance(one, Output) else one.output() for one in outputs]
-    writer = _Writer(folder or Path(), store, names or {})
+    writer = _Writer(folder or Path(), store if writes_arrays else None, names or {})
     saved = {path: one if isinstance(one, Output) else wanted[0].of.output(one) for one, path in (save or {}).items()}
     lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values(), *outputs_of(shows))))]
     for path, one in saved.items():
@@ -87,7 +90,7 @@ def _is_held(value: Any) -> bool:
 class _Writer:
     """Code of records; remembers names and imports."""
 
-    def __init__(self, folder: Path, store: Store, names: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, store: Store | None, names: Mapping[str, str]) -> None:
         self._folder, self._store, self._given = folder, store, names
         self._names: dict[str, str] = {}
         self._used: dict[tuple[str, str], str] = {}  # modules and names, and how they are called here
@@ -145,7 +148,7 @@ class _Writer:
             return f"{self.use('file', _HERE)}({value.place!r}, {value.checksum!r})"
         if isinstance(value, Held):
             path = self._folder / f"{value.checksum}.npy"
-            if not path.exists():
+            if self._store is not None and not path.exists():
                 with atomic_write(path) as part, part.open("wb") as stream:
                     write_array(stream, self._store.array(value))
             self.use("np", "numpy")

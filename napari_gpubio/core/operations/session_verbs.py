@@ -1,4 +1,4 @@
-"""The command line's verbs for records and sessions: run what they hold again, compare, and show it."""
+"""The command line's verbs for records and sessions: run what they hold again, compare, show, and report it."""
 
 import argparse
 import dataclasses
@@ -11,37 +11,47 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
 from napari_gpubio.core.operations.differences import difference
 from napari_gpubio.core.operations.files import read_record
-from napari_gpubio.core.operations.graphs import ancestry, changed_fields
+from napari_gpubio.core.operations.graphs import ancestry, listed_fields
 from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.reports import folder_sections, shown_sections, write_report
 from napari_gpubio.core.operations.runs import run, write_value
-from napari_gpubio.core.operations.sessions import open_session, rerun
+from napari_gpubio.core.operations.sessions import is_session, open_session, rerun
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, show_at_once, warn, wrote
-from napari_gpubio.core.settings import Settings
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.text import one_line
+from napari_gpubio.core.volumes import stem_of
 
-VERBS = ("run", "compare", "show")
+VERBS = ("run", "compare", "show", "report")
 _DIGITS = 12
 
 
 def add_verbs(verbs: Any) -> None:
-    """Add ``run``, ``compare`` and ``show`` to the command line."""
+    """Add ``run``, ``compare``, ``show`` and ``report`` to the command line."""
     for name, about, do in (
         ("run", "make what a record or a session holds again, and write it", _run),
         ("compare", "make a session again and say which layers differ, or where two records do", _compare),
         ("show", "say what a record or a session holds, without running it", _show),
+        (
+            "report",
+            "write a page with pictures, numbers and provenance of a session, a folder or a file",
+            _report,
+        ),
     ):
         verb = verbs.add_parser(name, help=about, description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False)
-        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip)")
+        more = ", or results: a folder or a file" if name == "report" else ""
+        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
         if name == "compare":
             verb.add_argument("other", type=Path, nargs="?", help="another record")
         about = "folder or file that a session may name though it lies elsewhere; may be repeated"
         verb.add_argument("--allow", type=Path, action="append", default=[], metavar="PATH", help=about)
         if name == "run":
             verb.add_argument("--out", type=Path, required=True, help="folder for the results")
+        if name == "report":
+            verb.add_argument("--out", type=Path, default=Path("report.html"), help="page for a browser (.html)")
         if name != "show":
             verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
         verb.set_defaults(run=do)
@@ -127,12 +137,22 @@ def _compare(options: argparse.Namespace) -> int:
     return int(not all(same.values()))
 
 
+def _report(options: argparse.Namespace) -> int:
+    path: Path = options.file
+    inputs = {} if path.is_dir() else {"the file": path}  # a page may lie in the folder that it is of
+    check_outputs({"--out": options.out}, inputs, force=options.force)
+    is_held = not path.exists() or is_session(path) or path.suffix.lower() == RECORD_ENDING
+    steps = shown_sections(_opened(options).shown, device=options.device) if is_held else folder_sections(path)
+    wrote(write_report(drive(steps, draw_progress), options.out, title=stem_of(path)))
+    return 0
+
+
 def _show(options: argparse.Namespace) -> int:
     state = _opened(options)
     numbers: dict[str, int] = {}
     for one in ancestry(*(shown.output.of for shown in state.shown), *(draft for _, draft in state.drafts)):
         numbers[one.id] = len(numbers) + 1
-        show_at_once(f"{numbers[one.id]:3}  {one.verb}  {', '.join(_listed_fields(one, numbers))}".rstrip())
+        show_at_once(f"{numbers[one.id]:3}  {one.verb}  {', '.join(listed_fields(one, numbers))}".rstrip())
     for shown in state.shown:
         part = "" if shown.complete else ", stopped before its end"
         where = f" on {shown.device}" if shown.device else ""
@@ -141,21 +161,6 @@ def _show(options: argparse.Namespace) -> int:
         show_at_once(f"{one_line(panel)}: draft {numbers[draft.id]}")
     measured(operations=len(numbers), layers=[one.name for one in state.shown])
     return 0
-
-
-def _listed_fields(record: Any, numbers: dict[str, int]) -> Iterator[str]:
-    """Inputs by their numbers, and settings that differ from their defaults."""
-
-    def words(value: Any) -> str:
-        if isinstance(value, Output):
-            return f"{numbers[value.of.id]}{'' if value == value.of.output() else f' ({value.name})'}"
-        if isinstance(value, tuple):
-            return f"[{', '.join(map(words, value))}]"
-        if isinstance(value, Settings):
-            return f"{type(value).__name__}({', '.join(_listed_fields(value, numbers))})"
-        return one_line(getattr(value, "path", None) or repr(value))
-
-    return (f"{field.name} {words(getattr(record, field.name))}" for field in changed_fields(record))
 
 
 def _words(value: Any) -> str:

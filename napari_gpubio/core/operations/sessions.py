@@ -164,7 +164,11 @@ def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
     """Names of a file, or of those of a folder, in a session, and where they are."""
     where = Path(path)
     if where.is_dir():
-        yield from ((f"{inside}/{_NOT_IN_FILE_NAMES.sub('_', child.name)}", child) for child in files_that_count(where))
+        for child in files_that_count(where):
+            yield (
+                "/".join((inside, *(_NOT_IN_FILE_NAMES.sub("_", one) for one in child.relative_to(where).parts))),
+                child,
+            )
     else:
         yield inside, where
 
@@ -256,7 +260,7 @@ def _is_needed(name: str, text: str, named: Collection[str]) -> bool:
         return name == f"{_TEXT}.json"
     if (home, len(rest)) == (_ARRAYS, 1):
         return rest[0].removesuffix(".npy") in text
-    return home == _FILES and (name in named or name.rpartition("/")[0] in named)
+    return home == _FILES and any("/".join((home, *rest[:n])) in named for n in range(1, len(rest) + 1))
 
 
 @functools.cache
@@ -306,7 +310,8 @@ def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
         raise InvalidInput("it lies in the network; copy it, and open the copy")
     found = folder / path if path != one.path else path_at(home, one.path)
     real = found.resolve()
-    every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
+    inside = (*real.iterdir(), *files_that_count(real)) if real.is_dir() else ()
+    every = [real, *(child.resolve() for child in inside)]
     if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):
         raise InvalidInput("it lies outside the session's folder; allow it, or move it there")
     if not real.exists():

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.files import atomic_write, check_folder
 from napari_gpubio.core.layer_files import RECORD, describe, described_files, read_described
+from napari_gpubio.core.ome_zarr import SUFFIX, read_ome_zarr, write_ome_zarr
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import (
     File,
@@ -44,11 +46,12 @@ from napari_gpubio.core.volumes import (
 
 Array = npt.NDArray[Any]
 Row = tuple[float, float, float, float]
+_ENDINGS = (SUFFIX, *NIFTI_SUFFIXES)
 _NO_IMAGES = ("label", "vector", "symmetric matrix", "displacement vector", "general matrix")  # intents of NIfTI
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Volume:
+class Volume(GriddedArray, array="array"):
     """A plane, a volume, or a series of volumes, with its place and meaning.
 
     Parameters
@@ -119,6 +122,10 @@ def open_volume(path: str | Path) -> Volume:
         If the file is missing, damaged, of another kind or too large for the memory.
     """
     path = Path(path)
+    if path.is_dir():
+        image = read_ome_zarr(path)
+        place, oriented = image.affine, image.is_oriented
+        return Volume(array=image.array, affine=place, name=path.name, quantity=image.quantity, oriented=oriented)
     opened = open_nifti(path)
     array = nifti_array(opened, path)
     intent = opened.header.get_intent()[0] if hasattr(opened.header, "get_intent") else ""
@@ -147,7 +154,8 @@ def save_volume(volume: Volume, path: str | Path, record: Mapping[str, Any] | No
     volume
         Of any shape that there is.
     path
-        Ends in ``.nii`` or ``.nii.gz``. What the numbers mean, and the record, go into a JSON file beside it.
+        Ends in ``.nii`` or ``.nii.gz``: what the numbers mean, and the record, go into a JSON file beside it. Or in
+        ``.ome.zarr``, a folder that is new or empty.
     record
         The operation that made it, as plain data.
 
@@ -160,6 +168,9 @@ def save_volume(volume: Volume, path: str | Path, record: Mapping[str, Any] | No
 
     path = Path(path)
     check_volume_path(path)
+    if path.name.lower().endswith(SUFFIX):
+        write_ome_zarr(path, np.asarray(volume.array), volume.affine, quantity=volume.quantity, record=record)
+        return
     values, affine, header = np.asarray(volume.array), None, None if volume.header is None else volume.header.copy()
     if not isinstance(header, nib.Nifti1Header):  # of another format, whose image is in mm here
         affine, header = volume.affine, nib.Nifti1Header()
@@ -177,8 +188,9 @@ def save_volume(volume: Volume, path: str | Path, record: Mapping[str, Any] | No
 
 def check_volume_path(path: Path) -> None:
     """Raise InvalidInput if a volume cannot be written to a path, by its ending or its folder."""
-    if not path.name.lower().endswith(NIFTI_SUFFIXES):
-        raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+    if not path.name.lower().endswith(_ENDINGS):
+        ends = f"{', '.join(NIFTI_SUFFIXES)} or {SUFFIX}"
+        raise InvalidInput(f"{path.name} does not end in {ends}; give it one of these endings")
     check_folder(path)
 
 
@@ -339,7 +351,7 @@ def is_equal(one: Array | None, other: Array | None) -> bool:
 register_kind(
     Volume,
     counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
-    endings=NIFTI_SUFFIXES,
+    endings=_ENDINGS,
     write=lambda volume, path, record: save_volume(volume, path, record),
     opens=OpenVolume,
     shows="napari_gpubio.core.operations.layer_sources:layers_of_volume",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.exchange import GriddedArray
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings
 
@@ -45,7 +46,7 @@ PROVABLE_TIMES = 15.0  # `photon_multiplier` that two halves can prove; what is 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FluenceResult:
+class FluenceResult(GriddedArray, array="image"):
     """Denoised fluence, its noise, and how far it was smoothed.
 
     Parameters

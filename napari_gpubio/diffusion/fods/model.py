@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Described, GriddedArray
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.diffusion.fods.harmonics import harmonics, lmax_of
 from napari_gpubio.diffusion.model import Cache
@@ -22,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FodField:
+class FodField(GriddedArray, array="coefficients"):
     """Fiber orientation distributions (FODs) on a voxel grid.
 
     Parameters
@@ -95,7 +96,7 @@ class FodField:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FixelField:
+class FixelField(Described):
     """Fixels: the fiber directions of each voxel, none to several, the largest first.
 
     Fixels lie one behind the other, in C order of their voxels.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.reading import reads_file
@@ -22,7 +23,7 @@ _TOLERANCE = 50  # s/mm^2; a scan's shells are rounded to 100
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Response:
+class Response(Tabular):
     """The signal of a tissue.
 
     Parameters

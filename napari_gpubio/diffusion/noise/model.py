@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Described
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.noise.rician import rician_corrected
 
@@ -37,7 +38,7 @@ class ResidualRatios(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DenoisedScan:
+class DenoisedScan(Described):
     """A diffusion scan without its noise.
 
     Parameters

@@ -14,6 +14,7 @@ from napari_gpubio.dose.io.dvh_files import (
 from napari_gpubio.dose.io.rtdose import RtDose, read_rtdose, read_rtdoses
 from napari_gpubio.dose.io.rtplan import DoseReference, Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
+from napari_gpubio.dose.io.seg import read_seg, write_seg
 
 __all__ = [
     "CtImage",
@@ -29,9 +30,11 @@ __all__ = [
     "read_rtdoses",
     "read_rtplan",
     "read_rtstruct",
+    "read_seg",
     "write_curves_csv",
     "write_dvh_sequence",
     "write_json",
     "write_metrics_csv",
+    "write_seg",
     "write_surfaces_csv",
 ]

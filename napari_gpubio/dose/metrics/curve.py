@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded, Tabular
 
 Array = npt.NDArray[np.float64]
 
@@ -29,7 +30,7 @@ class Differential(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dvh:
+class Dvh(Tabular, Gridded):
     """The cumulative histogram of one structure.
 
     Parameters
@@ -217,7 +218,7 @@ class Dvh:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DvhResult:
+class DvhResult(Tabular, Gridded):
     """Histograms of all structures, in the order in which they were given.
 
     Parameters

@@ -4,11 +4,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import PRESCRIPTION, TARGET, DoseModel, Model, PlanModel, ValueModel
@@ -415,7 +416,8 @@ def evaluate_metric(
     return MetricValue(value=value, below=below)
 
 
-class MetricTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MetricTable(Tabular):
     """Metrics of structures: a row for each, with a value for each metric."""
 
     metrics: tuple[Metric, ...]

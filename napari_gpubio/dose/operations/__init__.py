@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, file, given
@@ -280,7 +281,7 @@ class DoseDifference(Operation, verb="dose-difference", makes={"dose": Dose}):
 
 
 @dataclass(frozen=True, eq=False)
-class Surfaces:
+class Surfaces(Tabular):
     """Dose-surface histograms of structures."""
 
     histograms: tuple[SurfaceHistogram, ...]

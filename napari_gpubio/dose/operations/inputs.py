@@ -1,5 +1,6 @@
 """What doses, structures and plans are read from: files, volumes, and what was drawn."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,15 @@ from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import OpenDescribed, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY, Quantity, checked_unit
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
+from napari_gpubio.dose.io.dicom import modality_of
 from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
+from napari_gpubio.dose.io.seg import read_seg
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
 from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures
@@ -147,18 +151,23 @@ class _Named(Reading):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
-    """Open structures that are labels of a NIfTI volume."""
+    """Open structures that are labels of a NIfTI volume, or segments of a DICOM file (SEG)."""
 
-    file: File = part("File", "NIfTI volume of labels.")
+    file: File = part("File", "NIfTI volume of labels, or a DICOM segmentation.")
 
     @classmethod
     def opens(cls, path: str) -> bool:
-        """Whether it is NIfTI, by its name."""
-        return is_nifti(path)
+        """Whether it is NIfTI, by its name, or a DICOM segmentation."""
+        return is_nifti(path) or (Path(path).is_file() and modality_of(Path(path)) == "SEG")
 
     def read(self, data: Any) -> LabelStructures:
         """Read them."""
-        return nifti.read_labels(data.file, named_labels(self.names) or None)
+        if is_nifti(data.file):
+            return nifti.read_labels(data.file, named_labels(self.names) or None)
+        found, *others = read_seg(data.file)
+        if others:
+            note("its segments overlap; those that overlap others are left out: read_seg has all of them")
+        return dataclasses.replace(found, structures=named_labels(self.names) or found.structures)
 
 
 @dataclass(frozen=True, kw_only=True)

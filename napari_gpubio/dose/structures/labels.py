@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import GriddedArray, Tabular
 from napari_gpubio.core.space import checked_affine, voxel_volume_mm3
 
 Array = npt.NDArray[Any]
@@ -15,12 +16,12 @@ _MAX_LABELS = 65535
 _MIN_VOXELS_FOR_THREAD = 1 << 20
 
 
-class AnyStructures:
+class AnyStructures(Tabular):
     """Base of what a dose is counted in: labels, contours, points, and sets of them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LabelStructures(AnyStructures):
+class LabelStructures(AnyStructures, GriddedArray, array="labels"):
     """Structures that do not overlap, one for each label; overlapping ones come in several label volumes.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive, driven
@@ -114,7 +115,7 @@ class Ground:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class SourceFlow:
+class SourceFlow(Tabular):
     """Mass that left a source, and the regions that it reaches.
 
     Numbers of the regions can be compared with each other, not with those of other sources.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded, Tabular
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.probes.forward.model import Head, Pair
 from napari_gpubio.probes.forward.place import Placement
@@ -67,7 +68,7 @@ class WavelengthModel:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ForwardModel:
+class ForwardModel(Tabular, Gridded):
     """How the optical density of every pair changes with the absorption of every voxel.
 
     A change of mu_a by ``d`` (1/mm) in each voxel changes the optical density -ln(I / I0) of a pair by the row of its

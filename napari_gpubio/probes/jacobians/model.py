@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded, Tabular
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import Vector
@@ -124,7 +125,7 @@ class Jacobian:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Jacobians:
+class Jacobians(Tabular, Gridded):
     """Jacobians of some channels in one tissue.
 
     Parameters

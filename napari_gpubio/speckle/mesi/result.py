@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Gridded
 
 Array = npt.NDArray[Any]
 LONG_TAU = 1  # the longest exposure is less than 3 τ
@@ -28,7 +29,7 @@ _ERRORS = {"tau_ms": "tau_error_ms", "rho": "rho_error", "beta": "beta_error", "
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MesiResult:
+class MesiResult(Gridded):
     """Maps of fitted parameters, float32, of the shape of a contrast map; NaN where there was no fit.
 
     Parameters

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.diffusion.regions import AnyRegion, Box, Region, Sphere, distances_mm
 from napari_gpubio.tractograms.bundles.resample import resample, resample_values
@@ -25,7 +26,7 @@ _ROUNDS = 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Profile:
+class Profile(Tabular):
     """Values along a bundle.
 
     Parameters

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.files import write_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Table:
+class Table(Tabular):
     """Rows of words and numbers.
 
     Parameters

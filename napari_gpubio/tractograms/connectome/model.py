@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.files import atomic_write, existing_file, write_rows
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.tractograms.model import Tractogram
@@ -23,7 +24,7 @@ SCORE = "alignment_fa"  # of geodesics
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RegionMatrices:
+class RegionMatrices(Tabular):
     """Base of all that has matrices of the regions of an atlas.
 
     Parameters

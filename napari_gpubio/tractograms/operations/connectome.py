@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import Tabular
 from napari_gpubio.core.foreign import MAX_WHOLE, existing_numbers
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
@@ -25,7 +26,7 @@ from napari_gpubio.tractograms.operations.fibers import Fibers, source_of
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(Tabular):
     """A matrix of the regions of a connectome or a flow, shape (R, R); NaN where there is nothing for it."""
 
     connectome: RegionMatrices

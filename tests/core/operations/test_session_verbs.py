@@ -113,3 +113,15 @@ def test_files_elsewhere_need_leave(tmp_path, image, capsys):
     save_session(folder / "e.zip", State((show(image, "t1", device="cpu", store=store),)), store, embed=files_of(image))
     (tmp_path / "t1.nii.gz").unlink()
     assert call("run", folder / "e.zip", "--out", tmp_path / "out", "--device", "cpu") == 0
+
+
+def test_a_session_and_a_folder_are_reported(tmp_path, session, capsys):
+    page = tmp_path / "page.html"
+    assert call("report", session, "--out", page, "--device", "cpu") == 0
+    text = page.read_text(encoding="utf-8")
+    for name in ("t1", "a/b", "A_b", "path", "How it was made"):
+        assert f"<h2>{name}</h2>" in text
+    assert call("report", session, "--out", page) == 2
+    assert "there is already" in capsys.readouterr().err
+    assert call("report", tmp_path, "--out", page, "--force") == 0  # beside the image that it is of
+    assert "<h2>t1.nii.gz</h2>" in page.read_text(encoding="utf-8")

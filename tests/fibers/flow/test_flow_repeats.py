@@ -12,6 +12,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion.fods.response import write_response
 from napari_gpubio.diffusion.io.gradients import write_fsl_gradients
 from napari_gpubio.fibers.flow import FlowMatrices, FlowRepeats, flow, flow_repeats, flow_repeats_steps
+from tests.described import check_described
 from tests.fibers.flow.flow_samples import ball, ends_of_cross, noisy_cross
 from tests.runs import finished
 from tests.shell import run_verb
@@ -136,3 +137,8 @@ def test_the_verb_ranks_the_targets_of_a_source(crossing, tmp_path, capsys):
     assert found.names == ("east", "south", "north", "west")
     assert found.ranked(5)[0].name == "east"
     assert (tmp_path / "ranks.csv").read_text(encoding="utf-8").splitlines()[1].startswith("2,east,")
+
+
+def test_they_show_themselves(sure):
+    check_described(sure, "ranked", pictures=2)
+    check_described(sure.fit, "overlap", "one_way", "ranked", pictures=4)

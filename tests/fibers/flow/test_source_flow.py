@@ -9,6 +9,7 @@ from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.fibers.flow import FlowSettings, fibers_along, flow, routes, source_flow
 from napari_gpubio.fibers.flow.source import ground_of, move_from
 from napari_gpubio.tractograms.model import Tractogram
+from tests.described import check_described
 from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross
 
 NAMES = {5: "west", 7: "east", 11: "south", 12: "north"}
@@ -93,3 +94,8 @@ def test_there_must_be_routes_to_follow():
     none = Tractogram(points=np.zeros((0, 3), np.float32), offsets=np.zeros(1, int), affine=np.eye(4), shape=(1, 1, 1))
     with pytest.raises(InvalidInput, match="no routes"):
         fibers_along(sample.fods, none, device="cpu")
+
+
+def test_it_and_routes_show_themselves(field, atlas):
+    check_described(source_flow(field, atlas.region(5), atlas, device="cpu"), "ranked")
+    check_described(routes(field, atlas.region(5), atlas.region(7), device="cpu"), "routes")

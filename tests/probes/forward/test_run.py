@@ -14,6 +14,7 @@ from napari_gpubio.optics.sources import Pencil
 from napari_gpubio.probes.forward import ForwardSettings, Pair, forward_model, forward_model_steps, place
 from napari_gpubio.probes.forward.model import Head, labels_named
 from napari_gpubio.probes.jacobians.replay import replay
+from tests.described import check_described
 from tests.light.voxel_samples import MAX_Z, make_domain
 from tests.probes.forward.samples import FEW, SHAPE, block, medium, probe
 
@@ -282,3 +283,7 @@ def test_a_head_takes_whole_numbers_of_any_type():
     assert head.labels.dtype == np.uint8
     with pytest.raises(InvalidInput, match="range from -1"):
         Head(labels=given.labels.astype(np.int16) - 2, affine=given.affine, tissues=given.tissues)
+
+
+def test_it_shows_itself(found):
+    check_described(found, "mean paths by label", pictures=2)

@@ -15,6 +15,7 @@ from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.phantom import default_source, load_head_phantom
 from napari_gpubio.optics.sources import Pencil
 from napari_gpubio.probes.jacobians.replay import replay
+from tests.described import check_described
 from tests.light.voxel_samples import check_z, make_domain
 
 LIGHT_MM_PER_NS = 299.792458
@@ -326,3 +327,7 @@ def test_errors_are_the_spread_over_many_seeds():
     found = spread_over_claim(200, 2000)
     for name, ratio in found.items():
         assert 0.85 < ratio < 1.15, (name, ratio)
+
+
+def test_they_show_themselves():
+    check_described(slab_jacobians(), "sums by label")

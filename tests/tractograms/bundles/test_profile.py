@@ -9,6 +9,7 @@ from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.tractograms.bundles import profile
 from napari_gpubio.tractograms.io import read_tractogram
 from napari_gpubio.tractograms.model import Tractogram
+from tests.described import check_described
 from tests.tractograms.bundles.test_clusters import packed
 
 # Of CC_7 at nodes 0, 11, ... 99: DIPY 1.12's afq_profile, without weights, with its own, and with the right distance.
@@ -137,3 +138,10 @@ def test_what_cannot_be_done_is_reported(case):
     changed, sentence = WRONG[case]
     with pytest.raises(InvalidInput, match=sentence):
         profile(bundle(), **{"image": RAMP, "affine": np.eye(4), **changed})
+
+
+def test_it_shows_itself():
+    found = profile(bundle(), RAMP, np.eye(4), 31)
+    check_described(found, "profile", "along the bundle")
+    frame = found.to_dataframe()
+    np.testing.assert_allclose(frame["x_mm"], frame["mean"], atol=1e-5)
