@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import command_runs, read_record, save
 from napari_gpubio.layered import operations
 from napari_gpubio.layered.io.mci import read_mci
@@ -134,7 +134,7 @@ def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
 
     usual = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(command_runs, "draw_progress", interrupt)
-    assert run(folder / "two.mci", "--photons", 10**8) == STOPPED
+    assert run(folder / "two.mci", "--photons", 10**8) == Exit.STOPPED
     assert signal.getsignal(signal.SIGINT) is usual
     found, printed = read_mco(folder / "out" / "slab.mco"), capsys.readouterr()
     assert 0 < found.launched < 10**8

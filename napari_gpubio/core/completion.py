@@ -1,0 +1,49 @@
+"""Scripts with which a shell completes verbs, options, and names of files."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import Parser
+
+SHELLS = ("bash", "zsh", "tcsh")
+HOW = (
+    "print what completes verbs and options; for bash, write it to "
+    "~/.local/share/bash-completion/completions/napari-gpubio"
+)
+_FILES = ("FILE", "FOLDER", "TABLE", "PATH")  # what help calls them
+
+
+def completion(parser: argparse.ArgumentParser, verbs: Any, shell: str) -> str:
+    """Return the script of a shell for a parser, whose verbs get the options of all their alternatives for it.
+
+    Parameters
+    ----------
+    parser, verbs
+        The parser of the program, and what its verbs were added to.
+    shell
+        One of `SHELLS`.
+    """
+    import shtab
+
+    for verb in verbs.choices.values():
+        if isinstance(verb, Parser) and verb.add_every is not None:
+            verb.add_every(verb)
+        for action in verb._actions:
+            if action.type is Path or not action.option_strings or action.metavar in _FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return str(shtab.complete(parser, shell))
+
+
+class PrintCompletion(argparse.Action):
+    """Prints the script of a shell, of the parser that a function makes, and ends the program."""
+
+    def __init__(self, *arguments: Any, make: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords, choices=SHELLS, metavar="SHELL", help=HOW)
+        self._make = make
+
+    def __call__(self, parser: argparse.ArgumentParser, _: argparse.Namespace, shell: Any, __: Any = None) -> None:
+        """Print it."""
+        sys.stdout.write(completion(*self._make(), shell))
+        parser.exit()
