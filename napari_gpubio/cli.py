@@ -92,7 +92,8 @@ def make_parser(arguments: Sequence[str] | None = None) -> argparse.ArgumentPars
 def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """The parser, and what verbs were added to."""
     has_all = arguments is None or "--help-all" in arguments
-    named = next((one for one in arguments or () if not one.startswith("-")), "")
+    named = next(iter(arguments or ()), "")
+    named = "" if named.startswith("-") else named  # of the program, which imports nothing
     engine = engine_of(named)
     parser = Parser(
         prog="napari-gpubio",
@@ -115,8 +116,8 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
     add_common(verbs.choices)
     if named and named not in verbs.choices:
         close = difflib.get_close_matches(named, [*_OWN, *(one for each in OF_ENGINES for one in listed(each))], 2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        parser.error(f"there is no verb {named[:60]!r}{hint} napari-gpubio --help lists all")
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        parser.error(f"there is no verb {named[:60]!r}; {hint}napari-gpubio --help lists all")
     return parser, verbs
 
 
