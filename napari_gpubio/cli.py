@@ -108,7 +108,7 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
     parser.add_argument("--version", action="version", version=f"napari-gpubio {__version__}")
     parser.add_argument("--print-completion", action=PrintCompletion, make=functools.partial(_parsers, None))
     hides = {} if has_all else {"help": argparse.SUPPRESS}
-    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB", **hides)
+    verbs = parser.add_subparsers(title="verbs", prog="napari-gpubio", required=True, metavar="VERB", **hides)
     _add_own(verbs)
     session_verbs.add_verbs(verbs)
     for one in (engine,) if engine is not None else tuple(OF_ENGINES) if has_all and not named else ():

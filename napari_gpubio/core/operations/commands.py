@@ -122,7 +122,7 @@ def _add_options(
     """Add options in groups; a short help has those that `_shown` tells."""
     reads, first = _reading_options(operation), _first(operation)
     shown = {one.path for one in ([*given, *reads] if shows_all else _shown(given, reads))}
-    needed = [f"{one.flag} ..." for one in given if len(one.path) == 1 and one.path != (first,) and _is_needed(one)]
+    needed = [f"{one.flag} ..." for one in given if one.path != (first,) and _is_needed(one)]
     verb.usage = " ".join(["%(prog)s", *([first.upper()] if first else []), *needed, "[options]"])
     verb.description = "\n\n".join(paragraphs(operation)[: None if shows_all else 1])
     groups = {title: verb.add_argument_group(title) for title in (_INPUTS, _RESULTS, _SETTINGS)}

@@ -30,6 +30,8 @@ _FRAMES = ("auto", *FRAMES)
 class OpenFods(Reading, verb="open-fods", makes={"fods": FodField}):
     """Open fiber orientation distributions (FODs) of MRtrix, DIPY or this program."""
 
+    examples = ("open-fods fod.nii.gz --basis descoteaux --out fod.mif",)
+
     file: File = part("File", "NIfTI, MRtrix image or .pam5 file.")
     basis: str = param("auto", "Basis", "Harmonics of the FODs.", choices=("auto", *BASES))
     frame: str = param("auto", "Axes", "That the FODs refer to.", choices=_FRAMES)
@@ -43,6 +45,8 @@ class OpenFods(Reading, verb="open-fods", makes={"fods": FodField}):
 @dataclass(frozen=True, kw_only=True)
 class OpenFixels(Reading, verb="open-fixels", makes={"fixels": FixelField}):
     """Open fixels or peaks of MRtrix, TractSeg, DIPY, FSL or DSI Studio: an image, or a folder."""
+
+    examples = ("open-fixels peaks.nii.gz --frame fsl --record fixels.json",)
 
     file: File = part("File", "Image of peaks, .pam5 or .fib.gz file; of a folder, the file that it is known by.")
     beside: tuple[File, ...] = part("Beside it", "The other files of the folder.", default=())

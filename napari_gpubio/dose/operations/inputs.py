@@ -44,6 +44,8 @@ def is_nifti(path: str | Path) -> bool:
 class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
     """Open a dose: RTDOSE, or NIfTI with what lies beside it."""
 
+    examples = ("open-dose dose.nii.gz --unit Gy --record dose.json",)
+
     file: File = part("File", "RTDOSE file, or NIfTI volume.")
     unit: str = param("", "Unit", _UNIT)
 
@@ -64,6 +66,8 @@ class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
 @dataclass(frozen=True, kw_only=True)
 class DoseOf(Reading, verb="dose-of", makes={"dose": Dose}):
     """Take a volume, such as a simulated fluence, or one of a series, as a dose."""
+
+    examples = ("dose-of fluence.nii.gz --unit J/cm2 --out dose.nii.gz",)
 
     volume: Ref[Volume] = given("Volume", "Values, which are converted from logarithms.")
     standard_error: Ref[Volume] | None = given(
@@ -121,6 +125,8 @@ register_kind(Dose,
 class OpenPlan(Reading, verb="open-plan", makes={"plan": Plan}):
     """Open the prescription of a plan."""
 
+    examples = ("open-plan rtplan.dcm --record plan.json",)
+
     file: File = part("File", "RTPLAN file.")
 
     def read(self, data: Any) -> Plan:
@@ -149,6 +155,8 @@ class _Named(Reading):
 class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
     """Open structures that are labels of a NIfTI volume."""
 
+    examples = ("open-labels organs.nii.gz --names 1=heart 2=lung --record organs.json",)
+
     file: File = part("File", "NIfTI volume of labels.")
 
     @classmethod
@@ -164,6 +172,8 @@ class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures":
 @dataclass(frozen=True, kw_only=True)
 class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
     """Take a volume of labels, such as painted ones, as structures."""
+
+    examples = ("labels-of painted.nii.gz --names 1=heart --record organs.json",)
 
     volume: Ref[Volume] = given("Volume", "Whole numbers, of which 0 is no structure.")
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")
@@ -182,6 +192,8 @@ class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
 @dataclass(frozen=True, kw_only=True)
 class OpenContours(Reading, verb="open-contours", makes={"structures": StructureSet}):
     """Open structures that are contours of an RTSTRUCT file."""
+
+    examples = ("open-contours rtstruct.dcm --record structures.json",)
 
     file: File = part("File", "RTSTRUCT file.")
     thickness_mm: float | None = param(
