@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,19 @@ def completion(parser: argparse.ArgumentParser, verbs: Any, shell: str) -> str:
             verb.add_every(verb)
         for action in verb._actions:
             if action.type is Path or not action.option_strings or action.metavar in _FILES:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                action.complete = shtab.FILE
     return str(shtab.complete(parser, shell))
 
 
 class PrintCompletion(argparse.Action):
-    """Prints the script of a shell, of the parser that a function makes, and ends the program."""
+    """Prints the script of a shell and ends the program; ``make`` gives the arguments of `completion` before it."""
 
-    def __init__(self, *arguments: Any, make: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords, choices=SHELLS, metavar="SHELL", help=HOW)
+    def __init__(self, option_strings: Sequence[str], dest: str, *, make: Callable[[], tuple[Any, Any]]) -> None:
+        super().__init__(option_strings, dest, choices=SHELLS, metavar="SHELL", help=HOW)
         self._make = make
 
     def __call__(self, parser: argparse.ArgumentParser, _: argparse.Namespace, shell: Any, __: Any = None) -> None:
         """Print it."""
-        sys.stdout.write(completion(*self._make(), shell))
+        made, verbs = self._make()
+        sys.stdout.write(completion(made, verbs, shell))
         parser.exit()

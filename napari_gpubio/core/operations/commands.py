@@ -329,22 +329,15 @@ def _how(
     text = text_of(setting.help, default_of(field), shows_all=shows_all)
     if words is not None:
         return {"action": "append", "nargs": len(words.names), "metavar": words.names, "help": text}
-    if classes := alternatives(hint):
-        choices: Sequence[str] = [kind_of(one) for one in classes]
-        return {
-            "choices": choices,
-            "metavar": "WORD",
-            "help": one_of(setting.help, choices, field, shows_all=shows_all),
-        }
+    kinds: Sequence[str] = [kind_of(one) for one in alternatives(hint)] or getattr(setting, "choices", None) or ()
+    if kinds:
+        return {"choices": kinds, "metavar": "WORD", "help": one_of(setting.help, kinds, field, shows_all=shows_all)}
     hint = next((one for one in typing.get_args(hint) if one is not type(None)), hint) if is_union(hint) else hint
     if hint is bool:
         return {"action": Switch, "usual": field.default is True, "help": text}
     if hint is File:
         return {"metavar": "FILE", "help": text}
     if hint in _WORDS:
-        if choices := getattr(setting, "choices", None):
-            text = one_of(setting.help, choices, field, shows_all=shows_all)
-            return {"type": hint, "choices": choices, "metavar": "WORD", "help": text}
         return {"type": integer if hint is int else hint, "metavar": setting.unit.upper() or _WORDS[hint], "help": text}
     members = typing.get_args(hint)
     count = "+" if members[-1:] == (Ellipsis,) else len(members)
