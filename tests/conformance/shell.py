@@ -44,7 +44,8 @@ VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "track-along", "tensors",
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
-    "profiles", "light", "jacobians", "mcml", "mcx", "forward", "denoise", "dvh", "speckle", "mesi",
+    "profiles", "light", "jacobians", "mcml", "simulate-layers", "under-beam", "mcx", "forward", "denoise", "dvh",
+    "speckle", "mesi",
 )  # fmt: skip
 
 
