@@ -61,9 +61,9 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", nargs="+", default=["3.14"], help="with the newest packages")
     parser.add_argument("--qt", nargs="+", default=["", "pyqt6", "pyside6"], help="extras; '' is no Qt")
-    parser.add_argument("--oldest", default="3.11", help="with the oldest packages, and PyQt6")
+    parser.add_argument("--oldest", default="3.11", help="with the oldest packages, and PyQt6; '' leaves it out")
     options = parser.parse_args()
-    asked = [(options.oldest, "pyqt6", "lowest-direct")]
+    asked = [(options.oldest, "pyqt6", "lowest-direct")] if options.oldest else []
     asked += [(python, qt, "highest") for python in options.python for qt in options.qt]
     facts, rows = header(quick=False), []
     for python, qt, resolution in asked:

@@ -15,7 +15,7 @@ class Exit(enum.IntEnum):
     meaning: str
 
     DONE = 0, "done"
-    NOT_PASSED = 1, "done, and a check, comparison or constraint did not pass"
+    NOT_PASSED = 1, "done, and a check, comparison, constraint or compilation did not pass"
     REFUSED = 2, "nothing done, or not all of it: a sentence on stderr says what is wrong, and what to do"
     DEFECT = 70, "a defect of the program, whose traceback is on stderr"
     STOPPED = 130, "stopped by Ctrl-C or a request to end; what was done is kept"
