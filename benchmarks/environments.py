@@ -11,6 +11,7 @@ checked; with a Qt, every dock widget of the manifest is opened beside a sample.
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -72,6 +73,8 @@ def main() -> None:
     columns = ("Python", "Qt", "packages", "step", "outcome", "s")
     text += table(columns, [line(*row.values()) for row in rows])
     publish(result_path(options.json, "environments", facts["date"]), {**facts, "rows": rows}, "\n".join(text) + "\n")
+    if failed := [row["step"] for row in rows if row["outcome"].startswith("FAILED")]:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 def _tried(wheel: Path, python: str, qt: str, resolution: str) -> list[Row]:

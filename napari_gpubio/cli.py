@@ -18,7 +18,7 @@ from napari_gpubio.core.command_line import Parser, check_outputs
 from napari_gpubio.core.completion import PrintCompletion
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
-from napari_gpubio.core.exits import Exit, exits_in_words
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import session_verbs
 from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.commands import add_verbs
@@ -48,10 +48,7 @@ _REPORT = "this is a defect of the program; please report it with the lines abov
 _ABOUT = (
     "Interactive brain and tissue physics in napari. VERB --help shows what a verb needs most, --help-all the rest."
 )
-_EXAMPLES = (
-    "demo",
-    "track dwi.nii.gz --seed 0 -5 22 --out callosum.trk",
-)
+_EXAMPLES = ("demo", "track dwi.nii.gz --seed 0 -5 22 --out callosum.trk")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,11 +92,12 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
     named = next(iter(arguments or ()), "")
     named = "" if named.startswith("-") else named  # of the program, which imports nothing
     engine = engine_of(named)
+    statuses = "\n".join(f"  {int(one):3}  {one.meaning}" for one in Exit)
     parser = Parser(
         prog="napari-gpubio",
         usage="%(prog)s VERB [options]",
         description=_ABOUT,
-        epilog=f"{'' if has_all else _every_verb()}{commands(_EXAMPLES)}\n\nexit status:\n{exits_in_words()}",
+        epilog=f"{'' if has_all else _every_verb()}{commands(_EXAMPLES)}\n\nexit status:\n{statuses}",
         formatter_class=Formatter,
         add_help=False,
     )

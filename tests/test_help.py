@@ -10,7 +10,6 @@ import pytest
 from napari_gpubio import cli
 from napari_gpubio.core.completion import completion
 from napari_gpubio.core.exits import Exit
-from napari_gpubio.core.operations.command_help import examples_in
 from napari_gpubio.verbs import OF_ENGINES, listed
 
 SCREEN, COLUMNS = 40, 100
@@ -34,6 +33,12 @@ def _help(capsys, *words):
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= COLUMNS, words
     return printed
+
+
+def examples_in(printed):
+    """The commands among the lines of a help, each as one line."""
+    lines = printed.replace(" \\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("  napari-gpubio ")]
 
 
 def test_every_verb_says_what_is_needed_on_a_screen_and_its_examples_can_be_given(capsys, verbs):

@@ -17,15 +17,7 @@ _FILES = ("FILE", "FOLDER", "TABLE", "PATH")  # what help calls them
 
 
 def completion(parser: argparse.ArgumentParser, verbs: Any, shell: str) -> str:
-    """Return the script of a shell for a parser, whose verbs get the options of all their alternatives for it.
-
-    Parameters
-    ----------
-    parser, verbs
-        The parser of the program, and what its verbs were added to.
-    shell
-        One of `SHELLS`.
-    """
+    """Return the script of a shell for a parser; ``verbs``, what its verbs were added to, get all options for it."""
     import shtab
 
     for verb in verbs.choices.values():

@@ -26,8 +26,3 @@ class Exit(enum.IntEnum):
         made = int.__new__(cls, status)
         made._value_, made.meaning = status, meaning
         return made
-
-
-def exits_in_words() -> str:
-    """Return a line for each status."""
-    return "\n".join(f"  {int(one):3}  {one.meaning}" for one in Exit)

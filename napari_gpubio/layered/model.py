@@ -19,14 +19,11 @@ MAX_LAYERS = 100
 def _layers(rows: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
     """Layers of the words of a command."""
     try:
-        numbers = [[float(word) for word in row] for row in rows]
+        each = [[float(word) for word in row] for row in rows]
     except ValueError:
-        raise InvalidInput(
-            f"a layer is {' '.join(rows[-1])!r}; give its n, mua and mus in 1/mm, g, and thickness in mm, or inf"
-        ) from None
-    return tuple(
-        Layer(n=n, mua_per_mm=mua, mus_per_mm=mus, g=g, thickness_mm=thickness) for n, mua, mus, g, thickness in numbers
-    )
+        what = f"a layer is {' '.join(rows[-1])!r}"
+        raise InvalidInput(f"{what}; give its n, mua and mus in 1/mm, g, and thickness in mm, or inf") from None
+    return tuple(Layer(n=n, mua_per_mm=a, mus_per_mm=s, g=g, thickness_mm=mm) for n, a, s, g, mm in each)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,8 +39,6 @@ _MARK, _MARKED = "unfinished.txt", "This run did not come to its end; the same c
 class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
     """Open an input file of MCX, with the files of the volume and of patterns that it names."""
 
-    examples = ("open-mcx case.json --source-number 2 --record case_record.json",)
-
     file: File = part("File", "Input file of MCX (.json, .inp).")
     beside: tuple[File, ...] = part("Beside it", "The files that it names.", default=())
     source_number: int | None = param(

@@ -20,8 +20,6 @@ from napari_gpubio.speckle.stored import each_frame
 class OpenFrames(Reading, verb="open-frames", makes={"recording": Recording}):
     """Open a TIFF, a folder of them, a video or a raw file of UT Austin; frames stay there until they are needed."""
 
-    examples = ("open-frames frames.tif --channel 0 --record frames.json",)
-
     file: File = part("File", "TIFF, folder, video or raw file.")
     channel: int | None = param(None, "Channel", "Channel or color of the file, from 0.", minimum=0, maximum=10_000)
     plane: int | None = param(

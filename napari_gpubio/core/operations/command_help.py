@@ -65,14 +65,8 @@ def paragraphs(operation: type) -> list[str]:
 
 
 def commands(examples: Sequence[str]) -> str:
-    """Return examples of a verb as its help has them; `examples_in` finds them again."""
+    """Return examples of a verb as its help has them."""
     return "\n".join(["examples:" if len(examples) > 1 else "example:", *(f"  {PROGRAM} {one}" for one in examples)])
-
-
-def examples_in(text: str) -> list[str]:
-    """Return the commands among the lines of a help, each as one line."""
-    whole = text.replace(" \\\n", " ")
-    return [" ".join(line.split()) for line in whole.splitlines() if line.startswith(f"  {PROGRAM} ")]
 
 
 def uses(classes: Sequence[type[Settings]]) -> str:

@@ -11,14 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_help import Switch, default_of, one_of, text_of
 from napari_gpubio.core.operations.command_inputs import flag_of, ways_to
 from napari_gpubio.core.operations.kinds import kind_registered
-from napari_gpubio.core.operations.records import (
-    File,
-    InputInfo,
-    Operation,
-    Words,
-    input_infos,
-    words_of,
-)
+from napari_gpubio.core.operations.records import File, InputInfo, Operation, Words, input_infos, words_of
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
@@ -33,6 +26,29 @@ class Option(NamedTuple):
     owner: type
     field: dataclasses.Field[Any]
     flag: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a short help may show it, and a form outside of what is folded away."""
+        info = param_info(self.field) or part_info(self.field)
+        return info is None or not info.advanced
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it says which alternative a part is."""
+        return bool(alternatives(hints(self.owner)[self.field.name]))
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it must be given."""
+        info = input_infos(self.owner).get(self.field.name) if issubclass(self.owner, Operation) else None
+        needed = self.field.default is dataclasses.MISSING if info is None else not info.optional
+        return needed and self.path[0] != _READ and not self.is_choice
+
+    def is_of(self, chosen: Mapping[tuple[str, ...], type]) -> bool:
+        """Whether it is of the operation itself or of a chosen class, and of chosen classes around that."""
+        within = self.path[:-1]
+        return not within or chosen.get(within) is self.owner
 
 
 def options_of(operation: type[Settings]) -> list[Option]:
@@ -105,12 +121,6 @@ def chosen_by(cls: type, arguments: Sequence[str], before: tuple[str, ...] = ())
     return found
 
 
-def is_chosen(option: Option, chosen: Mapping[tuple[str, ...], type]) -> bool:
-    """Whether an option is of the operation itself or of a chosen class, and of chosen classes around that."""
-    within = option.path[:-1]
-    return not within or chosen.get(within) is option.owner
-
-
 def first_of_fields(operation: type[Operation]) -> str:
     """The field that is given without its name: the first input, or file."""
     fields = record_fields(operation)
@@ -118,30 +128,12 @@ def first_of_fields(operation: type[Operation]) -> str:
     return next((f.name for f in fields if f.name in inputs or hints(operation)[f.name] is File), "")
 
 
-def is_plain(option: Option) -> bool:
-    """Whether a short help would show an option."""
-    info = param_info(option.field) or part_info(option.field)
-    return info is None or not info.advanced
-
-
-def is_needed(option: Option) -> bool:
-    """Whether it must be given."""
-    info = input_infos(option.owner).get(option.field.name) if issubclass(option.owner, Operation) else None
-    needed = option.field.default is dataclasses.MISSING if info is None else not info.optional
-    return needed and option.path[0] != _READ and not is_choice(option)
-
-
-def is_choice(option: Option) -> bool:
-    """Whether it says which alternative a part is."""
-    return bool(alternatives(hints(option.owner)[option.field.name]))
-
-
 def add_option(group: Any, option: Option, first: str, *, shows_all: bool, hides: bool = False) -> None:
     """Add an option to a group of a parser; that of the field ``first`` is given without its name."""
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
     how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
-    dest, needed = place_of(option.path), is_needed(option)
+    dest, needed = place_of(option.path), option.is_needed
     how |= {"help": argparse.SUPPRESS} if hides else {}
     if option.path == (first,):
         how["nargs"] = {(True, True): "+", (True, False): "*", (False, False): "?"}.get(("nargs" in how, needed))

@@ -12,32 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import (
-    Parser,
-    check_endings,
-)
+from napari_gpubio.core.command_line import Parser, check_endings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.command_help import (
-    Formatter,
-    commands,
-    paragraphs,
-    uses,
-)
-from napari_gpubio.core.operations.command_inputs import (
-    InputReader,
-    files_named,
-    setting_of,
-)
+from napari_gpubio.core.operations.command_help import Formatter, commands, paragraphs, uses
+from napari_gpubio.core.operations.command_inputs import InputReader, files_named, setting_of
 from napari_gpubio.core.operations.command_options import (
     Option,
     add_option,
     chosen_by,
     dest_of,
     first_of_fields,
-    is_choice,
-    is_chosen,
-    is_needed,
-    is_plain,
     options_of,
     outputs_of,
     place_of,
@@ -46,13 +30,7 @@ from napari_gpubio.core.operations.command_options import (
 from napari_gpubio.core.operations.command_runs import run_verb
 from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.kinds import kind_registered
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    Operation,
-    Reading,
-    input_infos,
-)
+from napari_gpubio.core.operations.records import File, Held, Operation, Reading, input_infos
 from napari_gpubio.core.report import DEVICES, add_common_to
 from napari_gpubio.core.settings import alternatives, hints, kind_of
 
@@ -88,7 +66,7 @@ def add_verb(verbs: Any, operation: type[Operation]) -> None:
 def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str]) -> None:
     """Add the options that a command with these arguments has."""
     chosen, every = chosen_by(operation, arguments), options_of(operation)
-    given = [one for one in every if is_chosen(one, chosen)]
+    given = [one for one in every if one.is_of(chosen)]
     strange = {one.flag for one in every} - {one.flag for one in given}
     for argument in arguments:
         if (flag := argument.partition("=")[0]) in strange:
@@ -115,7 +93,7 @@ def _add_options(
     """Add options in groups; a short help has those that `_shown` tells."""
     reads, first = reading_options(operation), first_of_fields(operation)
     shown = {one.path for one in ([*given, *reads] if shows_all else _shown(given, reads))}
-    needed = [f"{one.flag} ..." for one in given if one.path != (first,) and is_needed(one)]
+    needed = [f"{one.flag} ..." for one in given if one.path != (first,) and one.is_needed]
     verb.usage = " ".join(["%(prog)s", *([first.upper()] if first else []), *needed, "[options]"])
     verb.description = "\n\n".join(paragraphs(operation)[: None if shows_all else 1])
     groups = {title: verb.add_argument_group(title) for title in (_INPUTS, _RESULTS, _SETTINGS)}
@@ -131,7 +109,8 @@ def _add_options(
     hidden = len(given) + len(reads) - len(shown)
     hidden += _add_results(operation, groups[_RESULTS], None if shows_all else _MAX_RESULTS)
     of_all = _add_common(verb)
-    verb.epilog = commands(operation.examples[: None if shows_all else 1])
+    examples = operation.examples or (f"{operation.verb} {first.upper()} --record record.json",)  # of one that reads
+    verb.epilog = commands(examples[: None if shows_all else 1])
     if not shows_all:
         flags = " ".join(one.option_strings[-1] for one in of_all)
         verb.epilog += f"\n\nAll options in full, and {hidden} more: --help-all. Every verb has {flags}"
@@ -155,14 +134,14 @@ def _shown(given: Sequence[Option], reads: Sequence[Option]) -> list[Option]:
 
     An operation's own come first, then those of its parts by turns, and at last how files are read.
     """
-    plain = [one for one in given if is_plain(one)]
-    firsts = [one for one in given if is_needed(one) or (one in plain and (len(one.path) == 1 or is_choice(one)))]
+    plain = [one for one in given if one.is_plain]
+    firsts = [one for one in given if one.is_needed or (one in plain and (len(one.path) == 1 or one.is_choice))]
     places = dict[tuple[str, ...], int]()
     turns = {}
     for one in plain:
         places[one.path[:-1]] = turns[one.path] = places.get(one.path[:-1], 0) + 1
     rest = sorted((one for one in plain if one not in firsts), key=lambda one: turns[one.path])
-    rest += [one for one in reads if is_plain(one)]
+    rest += [one for one in reads if one.is_plain]
     return firsts + rest[: max(0, _MAX_SHOWN - len(firsts))]
 
 

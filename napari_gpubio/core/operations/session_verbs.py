@@ -37,14 +37,8 @@ def add_verbs(verbs: Any) -> None:
         ("compare", compares, _compare, "compare session.zip", "compare before.json after.json"),
         ("show", "say what a record or a session holds, without running it", _show, "show session.zip"),
     ):
-        verb = verbs.add_parser(
-            name,
-            help=about,
-            description=f"{about[:1].upper()}{about[1:]}.",
-            epilog=commands(examples),
-            formatter_class=Formatter,
-            allow_abbrev=False,
-        )
+        texts = {"help": about, "description": f"{about[:1].upper()}{about[1:]}.", "epilog": commands(examples)}
+        verb = verbs.add_parser(name, **texts, formatter_class=Formatter, allow_abbrev=False)
         verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip)")
         if name == "compare":
             verb.add_argument("other", type=Path, nargs="?", help="another record")

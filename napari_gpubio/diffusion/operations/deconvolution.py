@@ -45,8 +45,6 @@ _NOT_IN_PART = "a response whose search was stopped is of other voxels"
 class OpenResponse(Reading, verb="open-response", makes={"response": Response}):
     """Open the response of a fiber or a tissue: a text file, as MRtrix has it."""
 
-    examples = ("open-response wm.txt --record response.json",)
-
     file: File = part("File", "Rows of zonal coefficients, one for each shell.")
 
     def read(self, data: Any) -> Response:

@@ -46,8 +46,6 @@ class OpenFods(Reading, verb="open-fods", makes={"fods": FodField}):
 class OpenFixels(Reading, verb="open-fixels", makes={"fixels": FixelField}):
     """Open fixels or peaks of MRtrix, TractSeg, DIPY, FSL or DSI Studio: an image, or a folder."""
 
-    examples = ("open-fixels peaks.nii.gz --frame fsl --record fixels.json",)
-
     file: File = part("File", "Image of peaks, .pam5 or .fib.gz file; of a folder, the file that it is known by.")
     beside: tuple[File, ...] = part("Beside it", "The other files of the folder.", default=())
     frame: str = param("auto", "Axes", "That the directions refer to.", choices=_FRAMES)

@@ -27,8 +27,6 @@ REFERENCE = "Image for the place of what tells none: it has as many voxels, whic
 class OpenAtlas(Reading, verb="open-atlas", makes={"atlas": Atlas}):
     """Open an atlas: a volume of labels, with a table of their names."""
 
-    examples = ("open-atlas parcels.nii.gz --table names.txt --record atlas.json",)
-
     file: File = part("File", "NIfTI or MRtrix image of labels.")
     table: File | None = part("Names", "Table of the names; found beside the labels by default.", default=None)
     reference: File | None = part("Reference", REFERENCE, default=None)

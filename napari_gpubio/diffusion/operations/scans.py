@@ -22,8 +22,6 @@ from napari_gpubio.diffusion.model import B0_LIMIT, DiffusionScan
 class OpenScan(Reading, verb="open-scan", makes={"scan": DiffusionScan}):
     """Open a diffusion scan with its gradient table, which is as much an input as the voxels."""
 
-    examples = ("open-scan dwi.nii.gz --volumes 0-40 --record scan.json",)
-
     file: File = part("File", "NIfTI image, or an MRtrix image that carries its table.")
     bval: File | None = part(
         "b-values", "FSL's file, or MRtrix's table; found beside the scan by default.", default=None

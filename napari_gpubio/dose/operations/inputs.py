@@ -44,8 +44,6 @@ def is_nifti(path: str | Path) -> bool:
 class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
     """Open a dose: RTDOSE, or NIfTI with what lies beside it."""
 
-    examples = ("open-dose dose.nii.gz --unit Gy --record dose.json",)
-
     file: File = part("File", "RTDOSE file, or NIfTI volume.")
     unit: str = param("", "Unit", _UNIT)
 
@@ -125,8 +123,6 @@ register_kind(Dose,
 class OpenPlan(Reading, verb="open-plan", makes={"plan": Plan}):
     """Open the prescription of a plan."""
 
-    examples = ("open-plan rtplan.dcm --record plan.json",)
-
     file: File = part("File", "RTPLAN file.")
 
     def read(self, data: Any) -> Plan:
@@ -154,8 +150,6 @@ class _Named(Reading):
 @dataclass(frozen=True, kw_only=True)
 class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
     """Open structures that are labels of a NIfTI volume."""
-
-    examples = ("open-labels organs.nii.gz --names 1=heart 2=lung --record organs.json",)
 
     file: File = part("File", "NIfTI volume of labels.")
 
@@ -192,8 +186,6 @@ class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
 @dataclass(frozen=True, kw_only=True)
 class OpenContours(Reading, verb="open-contours", makes={"structures": StructureSet}):
     """Open structures that are contours of an RTSTRUCT file."""
-
-    examples = ("open-contours rtstruct.dcm --record structures.json",)
 
     file: File = part("File", "RTSTRUCT file.")
     thickness_mm: float | None = param(

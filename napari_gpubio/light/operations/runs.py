@@ -110,8 +110,6 @@ class AddPhotons(Operation, verb="add-photons", makes={"run": LightResult}):
 class OpenRun(Reading, verb="open-light", makes={"run": LightResult}):
     """Open a run of light as it was saved."""
 
-    examples = ("open-light head.npz --record run.json",)
-
     file: File = part("File", "Result file (.npz).")
 
     def read(self, data: Any) -> LightResult:

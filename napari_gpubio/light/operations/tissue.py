@@ -102,8 +102,6 @@ class OpenDomain(_Tissue, AtWavelengths, verb="open-tissue", makes={"domain": Do
     For many wavelengths, it has the least absorption of all, and a scattering in the middle; see the verb spectrum.
     """
 
-    examples = ("open-tissue head.nii.gz --media head.csv --record tissue.json",)
-
     words: ClassVar[Any] = {
         **AtWavelengths.words,
         "media": Words(("TABLE",), _table),
@@ -206,8 +204,6 @@ class DiffusionTensors:
 @dataclass(frozen=True, kw_only=True)
 class OpenDiffusionTensors(Reading, verb="open-diffusion-tensors", makes={"tensors": DiffusionTensors}):
     """Open an image of diffusion tensors, along which light is scattered."""
-
-    examples = ("open-diffusion-tensors tensors.nii.gz --order fsl --record tensors.json",)
 
     file: File = part("File", "NIfTI image.")
     order: str = param(

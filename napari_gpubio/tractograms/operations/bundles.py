@@ -40,8 +40,6 @@ def _images(rows: list[list[str]]) -> tuple[tuple[str, str], ...]:
 class OpenBundle(Reading, verb="open-bundle", makes={"bundle": Member}):
     """Open a bundle of a subject, with images of that subject, for tables; files are read one after the other."""
 
-    examples = ("open-bundle AF.trx --image FA=fa.nii.gz --record bundle.json",)
-
     words: ClassVar[Any] = {"image": Words(("NAME=FILE",), _images)}
 
     file: File = part("File", "Tractogram of one bundle, or of several in groups.")

@@ -57,8 +57,6 @@ class MatrixSettings(Settings):
 class OpenConnectome(Reading, verb="open-connectome", makes={"connectome": Connectome}):
     """Open a whole connectome (npz), from which every matrix can be made."""
 
-    examples = ("open-connectome whole.npz --record connectome.json",)
-
     file: File = part("File", "npz of this program.")
 
     def read(self, data: Any) -> Connectome:
