@@ -37,7 +37,7 @@ from napari_gpubio.core.report import (
     wrote,
 )
 from napari_gpubio.core.warmup import warm_engines
-from napari_gpubio.verbs import OF_ENGINES, engine_of, listed
+from napari_gpubio.verbs import APPS, OF_ENGINES, app_of, engine_of, listed
 
 _FOLDER = Path(__file__).parent
 CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
@@ -91,7 +91,8 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
     has_all = arguments is None or "--help-all" in arguments
     named = next(iter(arguments or ()), "")
     named = "" if named.startswith("-") else named  # of the program, which imports nothing
-    engine = engine_of(named)
+    app = app_of(arguments or ())
+    engine = None if app else engine_of(named)
     statuses = "\n".join(f"  {int(one):3}  {one.meaning}" for one in Exit)
     parser = Parser(
         prog="napari-gpubio",
@@ -109,11 +110,17 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
     verbs = parser.add_subparsers(title="verbs", prog="napari-gpubio", required=True, metavar="VERB", **hides)
     _add_own(verbs)
     session_verbs.add_verbs(verbs)
+    if app or (has_all and not named):
+        from napari_gpubio.workflows.bids.app import add_apps
+
+        add_apps(verbs, [app] if app else [one for one in APPS if engine_of(one) is None])
     for one in (engine,) if engine is not None else tuple(OF_ENGINES) if has_all and not named else ():
         add_verbs(verbs, importlib.import_module(f"napari_gpubio.{one}.operations"))
     add_common(verbs.choices)
-    if named and named not in verbs.choices:
-        close = difflib.get_close_matches(named, [*_OWN, *(one for each in OF_ENGINES for one in listed(each))], 2)
+    if named and engine is None and named not in verbs.choices:
+        close = difflib.get_close_matches(
+            named, [*_OWN, *APPS, *(one for each in OF_ENGINES for one in listed(each))], 2
+        )
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         parser.error(f"there is no verb {named[:60]!r}; {hint}napari-gpubio --help lists all")
     return parser, verbs
@@ -121,7 +128,7 @@ def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, 
 
 def _every_verb() -> str:
     """Names of all verbs, by engine."""
-    rows = {"to begin": _OWN, **{engine: listed(engine) for engine in OF_ENGINES}}
+    rows = {"to begin": _OWN, **{engine: listed(engine) for engine in OF_ENGINES}, "BIDS datasets": APPS}
     return "\n".join(["verbs:", *(f"  {name:16} {', '.join(verbs)}" for name, verbs in rows.items()), "", ""])
 
 
@@ -235,7 +242,7 @@ def _check(options: argparse.Namespace) -> int:
     ]:
         for check in cases.CHECKS:
             for row in run(check, device):
-                rows.append(row)
+                rows.append({"part": cases.__name__.split(".")[1], **row})
                 show_at_once(_row_text(row))
     failed = sum(not row["passed"] for row in rows)
     show_at_once(f"{len(rows) - failed} of {len(rows)} passed")

@@ -1,7 +1,8 @@
 """Which engine has which verbs, so that a command or a file imports no more engines than it names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+APPS, LEVELS = ("tracts", "light", "dose"), ("participant", "group")  # verbs of BIDS datasets, and what they are of
 OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "diffusion": (
         "box", "fod", "held-atlas", "held-fixels", "held-fods", "held-region", "held-scan", "held-tensors",
@@ -57,3 +58,9 @@ def engine_of(verb: str) -> str | None:
 def listed(engine: str) -> tuple[str, ...]:
     """Return the verbs of an engine that a help names: not those that all others do with their inputs, or windows."""
     return tuple(one for one in OF_ENGINES[engine] if not one.startswith(("open-", "held-")) and one not in _OF_WINDOWS)
+
+
+def app_of(arguments: Sequence[str]) -> str | None:
+    """Return the verb of a BIDS dataset that a command is of, or None: ``light`` is one where a level follows."""
+    named = next((one for one in arguments if not one.startswith("-")), "")
+    return named if named in APPS and (engine_of(named) is None or not {*LEVELS}.isdisjoint(arguments)) else None

@@ -24,6 +24,7 @@ import platformdirs
 from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
+CACHE = "NAPARI_GPUBIO_CACHE"  # names a folder for what can be made again
 _MIN_FREE_CACHE_BYTES = 64 << 20
 _ENGINE_NAMED = re.compile(rb"\bnapari_gpubio\.(\w+)")
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -360,8 +361,9 @@ def owner_of(path: Path) -> str:
 
 @functools.cache
 def user_cache() -> Path:
-    """Folder of the user's for what can be made again; a temporary one where nothing can be written there."""
-    own = platformdirs.user_cache_path("napari-gpubio", appauthor=False)
+    """Folder of the user's for what can be made again, or that of NAPARI_GPUBIO_CACHE; a temporary one in need."""
+    named = os.environ.get(CACHE)
+    own = Path(named) if named else platformdirs.user_cache_path("napari-gpubio", appauthor=False)
     if (problem := _problem_of_cache(own)) is None:
         return own
     other = Path(tempfile.gettempdir()) / f"napari-gpubio-{os.getuid() if hasattr(os, 'getuid') else getpass.getuser()}"

@@ -17,12 +17,13 @@ of numbers, or counts from 0, the labels of the volume show what its numbers are
 import csv
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
+from napari_gpubio.core.bids import inherited
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import leads_somewhere
 from napari_gpubio.core.foreign import existing_text, json_of
@@ -59,7 +60,6 @@ _WIDE = re.compile(r"\t+| {2,}")  # between columns, where names may have single
 _FREESURFER = re.compile(r"(^|[^a-z])(aparc|aseg|wmparc)", re.IGNORECASE)
 _LUT = "FreeSurferColorLUT.txt"
 _MIN_KNOWN = 0.9  # of the labels of a volume of FreeSurfer
-_BIDS_LEVELS = 3  # folders above that of a volume: session, subject, dataset
 
 
 class _NoLabelError(InvalidInput):
@@ -217,18 +217,8 @@ def find_label_table(path: str | Path, labels: Collection[int] = ()) -> Path | N
             table = path.with_name(f"{stem}{ending}{kind}")
             if _names_something(table, labels):
                 return table
-    tables = _inherited(path.resolve().parent, stem)
+    tables = inherited(path, ".tsv") if stem.endswith("_dseg") else ()
     return next((table for table in tables if _names_something(table, labels)), None)
-
-
-def _inherited(folder: Path, stem: str) -> Iterator[Path]:
-    """Tables that BIDS lets a segmentation inherit, the nearest and most special first."""
-    *entities, suffix = stem.split("_")
-    if suffix != "dseg":
-        return
-    for above in (folder, *folder.parents[:_BIDS_LEVELS]):
-        tables = (table for table in above.glob("*dseg.tsv") if set(table.stem.split("_")) <= {*entities, suffix})
-        yield from sorted(tables, key=lambda table: -len(table.name))
 
 
 def _names_something(path: Path, labels: Collection[int] = ()) -> bool:

@@ -15,6 +15,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.color_bars import SCALE_BAR, legends_corner
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.overlays import can_draw
+from napari_gpubio.gui.preferences import preference
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
 Array = npt.NDArray[Any]
@@ -114,7 +115,7 @@ class BodyView:
             if self._orientation is not None:
                 camera.orientation = self._orientation
             elif orientation_of(camera) == _NAPARIS_VIEW:  # which shows the front below
-                set_view(self._viewer, "neurological")
+                set_view(self._viewer, preference("left_right"))
             show_letters(self._viewer)
             self._viewer.bind_key(VIEWS_KEY, toggle_linked_views, overwrite=True)
         elif self._before is not None:

@@ -150,8 +150,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
         tip = "Copy a Python script that does exactly this to the clipboard"
-        copy = text_button("Copy as Python", tip, self, self.copy_script)
-        for widget, stretch in ((self.run_button, 2), (self._device, 1), (copy, 1)):
+        self.script_button = text_button("Copy as Python", tip, self, self.copy_script)
+        for widget, stretch in ((self.run_button, 2), (self._device, 1), (self.script_button, 1)):
             self.buttons.addWidget(widget, stretch)
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -183,11 +183,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def choose_device(self, device: str) -> None:
         """Choose a device of the list by its name; a name that is not there is added, and checked when it is used."""
-        index = self._device.findData(device)
-        if index < 0:
-            self._device.addItem(device, device)
-            index = self._device.count() - 1
-        self._device.setCurrentIndex(index)
+        self._device.choose(device)
 
     def run(self) -> None:
         """Start a run with the inputs as they stand."""

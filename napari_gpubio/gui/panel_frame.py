@@ -30,6 +30,7 @@ from napari_gpubio.gui.focus import FocusRing, is_folded_away, order_by_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
+from napari_gpubio.gui.help_window import HelpButton
 from napari_gpubio.gui.history import HistoryButtons, history_of
 from napari_gpubio.gui.input_scroll import InputScroll
 from napari_gpubio.gui.layers import LayerBox
@@ -85,9 +86,8 @@ class PanelFrame(QWidget):
         self._wheel.pressed.connect(self._on_press)
         self._wheel.released.connect(self._on_release)
         self._wheel.typed.connect(self._end_message)
-        KeyGuard(
-            self, {key: partial(self.on_key, key) for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)}
-        )
+        keys = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape, Qt.Key.Key_F1)
+        KeyGuard(self, {key: partial(self._act_on, key) for key in keys})
         self._guard = CloseGuard(self, shares_place=True, may_close=self.may_close)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
@@ -141,6 +141,12 @@ class PanelFrame(QWidget):
 
     def on_key(self, key: Qt.Key) -> None:
         """Act upon Enter or Escape that nothing in the panel has taken."""
+
+    def _act_on(self, key: Qt.Key) -> None:
+        if key == Qt.Key.Key_F1:
+            self.help_button.open()
+        else:
+            self.on_key(key)
 
     @property
     def takes_clicks(self) -> bool:
@@ -394,8 +400,11 @@ class PanelFrame(QWidget):
         self._tool_line.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
+        self.help_button = HelpButton(self.viewer, self)
+        self.help_button.setVisible(hasattr(self.viewer, "window"))
         if hasattr(self.viewer, "window"):
-            layout.addLayout(row_of(Switcher(self.viewer, self), HistoryButtons(self.viewer, self), stretch=(1, 0)))
+            head = Switcher(self.viewer, self), HistoryButtons(self.viewer, self), self.help_button
+            layout.addLayout(row_of(*head, stretch=(1, 0, 0)))
         layout.addWidget(self._tool_line)
         layout.addLayout(self.header)
         layout.addWidget(self._scroll, 1)

@@ -12,6 +12,7 @@ from napari_gpubio.core import warmup
 from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job, Outcome, one_step
+from napari_gpubio.gui.preferences import preference
 
 
 class DevicePicker(ElidedComboBox):
@@ -28,6 +29,8 @@ class DevicePicker(ElidedComboBox):
         self.addItem(CPU.describe(), "cpu")
         self.setToolTip("Where to compute; looking for GPUs …")
         self._has_gpu = False
+        self._is_chosen = False  # else it is what the user prefers
+        self.activated.connect(self._on_activated)
         self._search = Job(one_step("looking for GPUs", lambda: (list_devices()[1:], gpu_problem())), self)
         self._search.finished.connect(self._on_search_finished)
         self._search.start()
@@ -36,6 +39,16 @@ class DevicePicker(ElidedComboBox):
     def uses_cpu(self) -> bool:
         """Whether the choice means the CPU; auto does as long as no GPU has been found."""
         return self.currentData() == "cpu" or (self.currentData() == "auto" and not self._has_gpu)
+
+    def choose(self, device: str) -> None:
+        """Choose a device by its name; a name that is not in the list is added, and checked when it is used."""
+        self._is_chosen = True
+        if self.findData(device) < 0:
+            self.addItem(device, device)
+        self.setCurrentIndex(self.findData(device))
+
+    def _on_activated(self, _: int) -> None:
+        self._is_chosen = True
 
     def teardown(self) -> None:
         """Wait for the search to end."""
@@ -48,6 +61,11 @@ class DevicePicker(ElidedComboBox):
         for text, name in [(gpu.describe(), str(gpu)) for gpu in gpus] + several:
             if self.findData(name) < 0:
                 self.addItem(text, name)
+        preferred = preference("device")
+        if not self._is_chosen and self.findData(preferred) >= 0:
+            self.setCurrentIndex(self.findData(preferred))
+        elif not self._is_chosen:
+            problem = f"{preferred}, which your preferences name, is not here. {problem or ''}".strip()
         self.setToolTip(problem or "Where to compute; auto takes the first GPU")
 
 

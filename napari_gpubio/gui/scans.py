@@ -25,6 +25,7 @@ from napari_gpubio.gui.color_bars import add_color_bar
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.foreign_files import ForeignFiles
 from napari_gpubio.gui.front import Front, front_of
+from napari_gpubio.gui.preferences import use_preferred_cache
 from napari_gpubio.gui.units import SharedUnits
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare al
 
 def on_activate(_: Any = None) -> None:
     """Follow the viewers that are open, and others as soon as their windows are used (napari's ``on_activate``)."""
+    use_preferred_cache()
     _follow_open_viewers()
     application = QApplication.instance()
     if isinstance(application, QApplication):

@@ -64,7 +64,7 @@ def contrast_steps(
     ----------
     frames
         One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, a file's (`io.open_frames`),
-        or a list of frames, read a few frames at a time; or `register`ed ones, whose maps are cleared where a window
+        or a list of frames, read a few frames at a time; or those of `register`, whose maps are cleared where a window
         reaches beyond one of the frames.
     settings
         See `ContrastSettings`.

@@ -3,7 +3,7 @@
 A row makes such a file in an empty folder, reads it, checks the numbers that come out, and returns them. What the
 reader did is reported by notes and refusals, not by the row: a row that claims another behavior fails.
 
-``python -m tests.conformance`` writes the table, ``docs/formats.md``.
+``python -m tests.conformance`` writes the table, ``docs/reference/formats.md``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -45,7 +45,7 @@ VERBS = (
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
     "profiles", "light", "jacobians", "mcml", "simulate-layers", "under-beam", "mcx", "forward", "denoise", "dvh",
-    "speckle", "mesi",
+    "speckle", "mesi", "tracts", "dose",
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from tests.conformance import (
     volumes,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
 _MODULES = (
     *(dangerous, volumes, nifti_headers, mrtrix_images, gradients, several_volumes, orientations, atlases),
     *(tractograms, tractogram_arrays, tiny_tracks, places, structures, slices, dose, plans, ct, studies),

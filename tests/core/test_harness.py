@@ -22,7 +22,7 @@ PLUGINS = ["tests.conftest", "pytestqt.plugin", "xdist.plugin"]
 def run_pytest(tmp_path):
     """A function that runs files of tests under the project's conftest; returns what is printed, and the status."""
 
-    def run(*options: str, **files: str) -> tuple[str, int]:
+    def run(*options: str, passed: Path | str = "", **files: str) -> tuple[str, int]:
         for name, text in files.items():
             (tmp_path / f"test_{name}.py").write_text("import os, time, pytest\n" + text)
         command = [sys.executable, "-m", "pytest", *(word for plugin in PLUGINS for word in ("-p", plugin))]
@@ -30,7 +30,7 @@ def run_pytest(tmp_path):
         done = subprocess.run(
             [*command, str(tmp_path)],
             cwd=ROOT,
-            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # quicker
+            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", times.PASSED: str(passed)},  # quicker
             capture_output=True,
             text=True,
             check=False,
@@ -111,6 +111,18 @@ def test_files_that_take_long_come_first_and_tests_of_a_file_stay_together():
     assert sorted("".join(item.nodeid[6] for item in every).replace("bbb", "b").replace("aa", "a")) == list("abc")
 
 
+def test_what_passed_is_not_run_again_with_all_and_what_failed_is(run_pytest, tmp_path):
+    text = """@pytest.mark.parametrize("n", range(8))
+def test_cases(n): assert n != 3
+def test_left_out(): pytest.xfail("known")
+"""
+    noted = tmp_path / "passed"
+    assert "1 failed, 7 passed, 1 xfailed" in run_pytest("--all", passed=noted, it=text)[0]
+    out, _ = run_pytest("--all", "-n", "2", passed=noted, it=text)
+    assert "1 failed, 1 xfailed" in out
+    assert "but for the 7 that passed before" in out
+
+
 def test_options_choose_what_is_run(run_pytest):
     text = (
         "@pytest.mark.parametrize('n', range(7))\ndef test_seven(n): pass\n@pytest.mark.long\ndef test_long(): pass\n"
@@ -125,7 +137,9 @@ def test_options_choose_what_is_run(run_pytest):
 def test_the_table_has_the_seconds_of_each_folder():
     timed = times.Times(SimpleNamespace())
     for file, seconds in (("tests/a/test_1.py", 2.0), ("tests/a/test_2.py", 1.0), ("tests/b/test_3.py", 5.0)):
-        timed.pytest_runtest_logreport(SimpleNamespace(nodeid=f"{file}::test_x", duration=seconds, when="call"))
+        timed.pytest_runtest_logreport(
+            SimpleNamespace(nodeid=f"{file}::test_x", duration=seconds, when="call", outcome="passed")
+        )
     assert [line.split() for line in timed.table()] == [
         ["1", "tests", "5.0", "s", "tests/b"],
         ["2", "tests", "3.0", "s", "tests/a"],
@@ -136,7 +150,7 @@ def test_slow_tests_are_written_down_and_others_taken_off():
     timed = times.Times(SimpleNamespace())
     for name, seconds in (("a[1]", 0.5), ("a[2]", 0.3), ("b", 0.05), ("c", 0.31)):
         timed.pytest_runtest_logreport(
-            SimpleNamespace(nodeid=f"tests/test_1.py::{name}", duration=seconds, when="call")
+            SimpleNamespace(nodeid=f"tests/test_1.py::{name}", duration=seconds, when="call", outcome="passed")
         )
     known = {"tests/test_1.py::b": 2.0, "tests/test_1.py::d": 1.0}
     assert timed.slow(known).splitlines() == [f"tests/test_1.py::{line}" for line in ("a,0.40", "c,0.31", "d,1.00")]

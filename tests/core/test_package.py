@@ -65,8 +65,8 @@ def test_the_files_that_contributors_are_sent_to_are_there():
 
 AT_THE_TOP = {
     ".ci", ".clang-format", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
-    "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "benchmarks", "docs", "napari.yaml", "napari_gpubio",
-    "pyproject.toml", "sample_data", "start.py", "tests",
+    "CITATION.cff", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "README.md", "benchmarks", "docs", "napari.yaml",
+    "napari_gpubio", "pyproject.toml", "sample_data", "start.py", "tests",
 }  # fmt: skip
 
 

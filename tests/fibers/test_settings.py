@@ -21,7 +21,7 @@ from napari_gpubio.fibers.metrics import Adjugate, AnyMetric, Inverse, Sharpened
 from napari_gpubio.fibers.settings import IFOD2, METHODS, EuDX, LiftedGeodesic, SDStream, VanAart2011, as_method
 from tests.fibers.ray_samples import DOUBLE, EUDX, changed, on_grid, one_ray, sampled
 
-PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "tracking_methods.md"
 NAN, INF = float("nan"), float("inf")
 DIRECTIONS, METRICS = typing.get_args(Directions), typing.get_args(AnyMetric)
 UNIT = (1.0, 1.0, 1.0)

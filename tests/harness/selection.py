@@ -4,6 +4,9 @@ Without ``--all`` a test function runs one case of its parametrization in seven,
 ``long`` wait. Slow ones (``slow_tests.csv``) take turns, one in fourteen of a file, except for those marked ``daily``:
 a kernel's bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed,
 today's number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
+
+CI runs both, one after the other: with NAPARI_GPUBIO_PASSED_TESTS=FILE, a run notes what passed there, and ``--all``
+leaves out what is noted.
 """
 
 import datetime
@@ -15,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.times import slow_tests
+from tests.harness.times import passed_before, slow_tests
 
 DAYS = 7  # between the turns of a case
 SLOW_DAYS = 14  # between those of a slow test
@@ -41,7 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what is run, and how to run it again."""
     if config.option.every_case:
-        return "every case of every test"
+        passed = passed_before()
+        return "every case of every test" + (f", but for the {len(passed):,} that passed before" if passed else "")
     return (
         f"one case in {DAYS} of each test, and one slow test in {SLOW_DAYS} beside those marked daily, "
         f"chosen by --seed {config.option.seed}; --all runs everything"
@@ -50,16 +54,24 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for --all, and put the rest in order."""
-    if not config.option.every_case:
+    if config.option.every_case:
+        passed = passed_before()
+        leave_out(config, items, {item for item in items if item.nodeid not in passed})
+    else:
         kept = set(chosen(items, config.option.seed, slow_tests())) | {
             item for item in items if is_named(item, config.args)
         }
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in items if item in kept]
+        leave_out(config, items, kept)
     if config.option.shuffle is None:
         sort_longest_first(items, slow_tests())
     else:
         shuffle(items, config.option.shuffle)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], kept: Collection[pytest.Item]) -> None:
+    """Leave out all tests but some."""
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def is_named(item: pytest.Item, words: Iterable[str]) -> bool:

@@ -7,13 +7,14 @@ nothing else and has compiled everything.
 import csv
 import functools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 TABLE = "NAPARI_GPUBIO_TEST_TIMES"  # names a file that gets the table, too
+PASSED = "NAPARI_GPUBIO_PASSED_TESTS"  # names a file of tests that passed; a later run with --all has the others
 SLOW_TESTS = Path(__file__).with_name("slow_tests.csv")
 SLOW_SECONDS = 0.1  # of a case, on average
 _LINES = 10
@@ -41,24 +42,38 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Times(config), "times")
 
 
+def passed_before() -> set[str]:
+    """The tests that passed in earlier runs which noted them."""
+    path = Path(os.environ.get(PASSED) or os.devnull)
+    return set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
+
+
 class Times:
-    """Adds up the seconds of tests."""
+    """Adds up the seconds of tests, and notes which pass."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._seconds: Counter[str] = Counter()  # of functions
         self._cases: Counter[str] = Counter()
+        self._outcomes: defaultdict[str, set[str]] = defaultdict(set)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a phase of a test."""
         function = report.nodeid.split("[")[0]
         self._seconds[function] += max(report.duration, 0.0)  # a test may have moved the clock
         self._cases[function] += report.when == "call"
+        self._outcomes[report.nodeid].add("xfailed" if hasattr(report, "wasxfail") else report.outcome)
 
     def pytest_sessionfinish(self) -> None:
-        """Write down which tests are slow, if that is wanted."""
+        """Write down which tests are slow, and which passed, if that is wanted."""
         if self._config.option.record_times:
             SLOW_TESTS.write_text(self.slow(slow_tests()), encoding="utf-8")
+        if path := os.environ.get(PASSED):
+            Path(path).write_text("\n".join(sorted(self.passed() | passed_before())), encoding="utf-8")
+
+    def passed(self) -> set[str]:
+        """The tests of which every phase passed."""
+        return {test for test, outcomes in self._outcomes.items() if outcomes == {"passed"}}
 
     def slow(self, known: dict[str, float]) -> str:
         """The slow tests as a table, those that were not run as they are known."""

@@ -58,9 +58,9 @@ def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
     np.testing.assert_array_equal(clean.image[0], 0)
 
 
-def test_the_script_of_the_readme_runs(capsys):
-    readme = Path(__file__).parents[2] / "README.md"
-    scripts = [part.split("```")[0] for part in readme.read_text().split("```python\n")[1:]]
+def test_the_script_of_the_docs_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "start" / "from_a_script.md"
+    scripts = [part.split("```")[0] for part in page.read_text("utf-8").split("```python\n")[1:]]
     (script,) = (each for each in scripts if "workflows" in each)
     exec(script.replace("1_000_000", "2_000"), {})
     names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core import volumes as nifti
+from napari_gpubio.core.bids import inherited
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
@@ -31,7 +32,6 @@ Affine = npt.NDArray[np.float64]
 _MRTRIX_TABLES = (".b", ".grad")
 MAX_NEGATIVE = 0.01  # of signals, which are magnitudes; interpolation makes some negative
 _MIN_SPREAD = 0.01  # of directions along the axis that they have least of, over that of the one they have most of
-_BIDS_LEVELS = 3  # folders above that of an image: session, subject, dataset
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -309,26 +309,10 @@ def _candidates(path: Path) -> list[tuple[list[Path], list[Path]]]:
     own = [[path.parent / name.format(case) for name in endings for case in (kind, kind.upper())] for kind in kinds]
     own[1].append(path.parent / f"{stem}.eddy_rotated_bvecs")
     tables = [path.parent / f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
-    bids = [names + _inherited(path.parent, stem, kind) for names, kind in zip(own, kinds, strict=True)]
+    bids = [[*names, *inherited(path, f".{kind}")] for names, kind in zip(own, kinds, strict=True)]
     shared = [[path.parent / name.format(kind) for name in ("{}s", "{}", "{}s.txt", "{}.txt")] for kind in kinds]
     both = (own, (tables, tables), bids, shared)
     return [
         ([file for file in bvals if file.is_file()], [file for file in bvecs if file.is_file()])
         for bvals, bvecs in both
     ]
-
-
-def _inherited(folder: Path, stem: str, kind: str) -> list[Path]:
-    """Tables that BIDS lets an image inherit, the nearest first (BIDS 1.10, "The Inheritance Principle")."""
-    *entities, suffix = stem.split("_")
-    if not entities or not all("-" in entity for entity in entities):
-        return []
-    found = []
-    for above in (folder, *folder.resolve().parents[:_BIDS_LEVELS]):
-        fitting = []
-        for path in above.glob(f"*{suffix}.{kind}"):
-            *given, its_suffix = path.stem.split("_")
-            if its_suffix == suffix and set(given) <= set(entities):
-                fitting.append((len(given), path))
-        found += [path for _, path in sorted(fitting, reverse=True)]
-    return found

@@ -116,7 +116,7 @@ class Dvh:
 
     @property
     def largest(self) -> float:
-        """Largest dose of the structure's samples, see `least`; NaN for a structure without volume."""
+        """Largest dose of the structure's samples, see ``least``; NaN for a structure without volume."""
         return float("nan") if self.is_empty else float(self.doses[-1])
 
     def volume_at(self, dose: npt.ArrayLike) -> Any:

@@ -50,7 +50,7 @@ class Light(Operation, verb="light", makes={"fluence": FluenceVolume, "run": Lig
 
     Without a direction the source looks straight into the tissue. Ctrl-C ends a run early: what was done is written.
     With --run-out it is kept every 8 s, and the same command goes on with it; with more photons: add-photons. An input
-    file of MCX: mcx.
+    file of MCX: mcx. Every subject of a BIDS dataset: light BIDS_DIR OUT participant --help.
     """
 
     examples = (

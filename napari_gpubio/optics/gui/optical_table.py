@@ -12,6 +12,7 @@ from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, muted_label, text_button
+from napari_gpubio.gui.preferences import preference
 from napari_gpubio.gui.tables import Place
 from napari_gpubio.optics.gui.optical_model import OpticalModel
 from napari_gpubio.optics.gui.optical_rows import TABLE_UNITS, OpticalRecipe, PropertyRow
@@ -90,6 +91,8 @@ class OpticalTable(QWidget):
         model.setParent(self)
         self.message = TableMessage(model, self)
         self.unit_box = ElidedComboBox(self, entries=TABLE_UNITS)
+        model.set_unit(preference("coefficient_unit"))
+        self.set_unit(model.unit)
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.bids import inherited
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import reads_file
@@ -78,13 +79,10 @@ def files_beside(path: str | Path) -> tuple[Path, ...]:
 
 
 def _beside(table: Path, suffix: str) -> Path | None:
-    """The file of the same recording, or of all recordings of the subject; None where there is none."""
-    stem = table.name.removesuffix(SUFFIX)
-    while stem:
-        if (found := table.with_name(stem + suffix)).exists():
-            return found
-        stem = stem.rpartition("_")[0]
-    return None
+    """The file of the same recording, or one that it inherits; None where there is none."""
+    own = table.with_name(table.name.removesuffix(SUFFIX) + suffix)
+    name, dot, extension = suffix.removeprefix("_").partition(".")
+    return own if own.exists() else next(inherited(table, dot + extension, name), None)
 
 
 def _unit(described: Mapping[str, Any], system: Path | None) -> tuple[float, tuple[str, ...]]:

@@ -121,7 +121,7 @@ class SimulatedCamera:
 
     Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order,
     E <- a E + b G with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame
-    is the mean of n steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact, see
+    is the mean of n steps of abs(E)^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact, see
     `napari_gpubio.speckle.indices.expected_k2`.
 
     The steps are computed once, as running sums, so that the sum over any exposure is one difference; this takes about
