@@ -89,7 +89,7 @@ def test_a_word_that_is_no_verb_gets_the_one_that_was_meant(capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["trak", "dwi.nii.gz"])
     assert end.value.code == Exit.REFUSED
-    assert "did you mean track?" in capsys.readouterr().err
+    assert "did you mean track" in capsys.readouterr().err
 
 
 # -- exit statuses ----------------------------------------------------------------------------------------------------
