@@ -1,23 +1,29 @@
 """The command line: ``napari-gpubio demo | check | bench | info | warm``, and a verb for each engine."""
 
 import argparse
+import difflib
+import functools
 import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from napari_gpubio import ENGINES, __version__
 from napari_gpubio.core.checks import run_check, run_speed
-from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
+from napari_gpubio.core.command_line import Parser, check_outputs
+from napari_gpubio.core.completion import PrintCompletion
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import session_verbs
+from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.commands import add_verbs
 from napari_gpubio.core.report import (
-    PIPE_CLOSED,
+    DEVICES,
     add_common,
     measured,
     open_nowhere,
@@ -31,23 +37,22 @@ from napari_gpubio.core.report import (
     wrote,
 )
 from napari_gpubio.core.warmup import warm_engines
-from napari_gpubio.verbs import APPS, OF_ENGINES, app_of, engine_of
+from napari_gpubio.verbs import APPS, OF_ENGINES, app_of, engine_of, listed
 
 _FOLDER = Path(__file__).parent
 CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
 PANELS_WITH_CASES = tuple(name for name in ENGINES if (_FOLDER / name / "gui" / "checks.py").exists())
 _OWN = ("demo", "check", "bench", "warm", "info", *session_verbs.VERBS)
 _DEMO_FOLDER = Path("napari-gpubio-demo")
-_EXAMPLES = """examples:
-  napari-gpubio demo                      the first minute: a brain, a click, its fibers
-  napari-gpubio check fibers              published and closed-form cases on this machine
-  napari-gpubio bench --json              speeds of this machine, for a script
-  napari-gpubio track dwi.nii.gz --seed 0 -5 22 --out callosum.trk
-"""
+_REPORT = "this is a defect of the program; please report it with the lines above, and the command"
+_ABOUT = (
+    "Interactive brain and tissue physics in napari. VERB --help shows what a verb needs most, --help-all the rest."
+)
+_EXAMPLES = ("demo", "track dwi.nii.gz --seed 0 -5 22 --out callosum.trk")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; returns the exit status, one of `Exit`."""
     sys.stdout, sys.stderr = (stream or open_nowhere() for stream in (sys.stdout, sys.stderr))
     take_any_text(sys.stdout, sys.stderr)
     try:
@@ -59,63 +64,97 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             show("", sys.stdout)  # a help is printed by argparse
     except BrokenPipeError:
-        return PIPE_CLOSED
+        return Exit.PIPE_CLOSED
     except GpuBioError as error:
         print_error(f"napari-gpubio: {error}")
-        return 2
+        return Exit.REFUSED
     except KeyboardInterrupt:
         print_error("napari-gpubio: stopped")
-        return STOPPED
-    return int(status or 0)
+        return Exit.STOPPED
+    except Exception:  # noqa: BLE001 - whatever it is, its status is not that of a check that failed
+        print_error(f"{traceback.format_exc()}napari-gpubio: {_REPORT}")
+        return Exit.DEFECT
+    return int(status or Exit.DONE)
 
 
-def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+def make_parser(arguments: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of verbs, whose options have a ``run`` that takes them and returns the exit status.
 
-    Where the arguments name a verb of an engine, no other engine is imported; else it has the verbs of all.
+    Where the arguments name a verb of an engine, no other engine is imported, and none for a help that has no more than
+    the names of verbs; without arguments, it has the verbs of all.
     """
-    named = next((one for one in arguments if not one.startswith("-")), "")
-    app = app_of(arguments)
+    return _parsers(arguments)[0]
+
+
+def _parsers(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser, and what verbs were added to."""
+    has_all = arguments is None or "--help-all" in arguments
+    named = next(iter(arguments or ()), "")
+    named = "" if named.startswith("-") else named  # of the program, which imports nothing
+    app = app_of(arguments or ())
     engine = None if app else engine_of(named)
-    engines = (engine,) if engine is not None else () if app or named in _OWN else tuple(OF_ENGINES)
+    statuses = "\n".join(f"  {int(one):3}  {one.meaning}" for one in Exit)
     parser = Parser(
         prog="napari-gpubio",
-        description="Interactive brain and tissue physics in napari.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s VERB [options]",
+        description=_ABOUT,
+        epilog=f"{'' if has_all else _every_verb()}{commands(_EXAMPLES)}\n\nexit status:\n{statuses}",
+        formatter_class=Formatter,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("--help-all", action="help", help="show a line for each verb")
     parser.add_argument("--version", action="version", version=f"napari-gpubio {__version__}")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-
-    demo = verbs.add_parser("demo", help="open napari with the sample brain, a click already made, fibers on screen")
-    demo.add_argument("--headless", action="store_true", help="no window: save a picture and the fibers instead")
-    demo.add_argument("--out", type=Path, default=_DEMO_FOLDER, help="folder for --headless (default: %(default)s)")
-    demo.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
-    demo.set_defaults(run=_demo)
-
-    check = verbs.add_parser("check", help="run the engines' published reference cases on this machine")
-    bench = verbs.add_parser("bench", help="measure the engines' speed cases on this machine")
-    for verb, run in ((check, _check), (bench, _bench)):
-        verb.add_argument("engine", nargs="?", choices=CHECKED, help="one engine; all of them if left out")
-        verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
-        verb.set_defaults(run=run)
-
-    warm = verbs.add_parser("warm", help="compile the CPU backends ahead, so that nothing waits for it later")
-    warm.add_argument("engine", nargs="?", choices=CHECKED, help="one engine; all of them if left out")
-    warm.set_defaults(run=_warm)
-
-    info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
-    info.set_defaults(run=_info)
-
+    parser.add_argument("--print-completion", action=PrintCompletion, make=functools.partial(_parsers, None))
+    hides = {} if has_all else {"help": argparse.SUPPRESS}
+    verbs = parser.add_subparsers(title="verbs", prog="napari-gpubio", required=True, metavar="VERB", **hides)
+    _add_own(verbs)
     session_verbs.add_verbs(verbs)
-    if app or (engine is None and named not in _OWN):
+    if app or (has_all and not named):
         from napari_gpubio.workflows.bids.app import add_apps
 
         add_apps(verbs, [app] if app else [one for one in APPS if engine_of(one) is None])
-    for engine in engines:
-        add_verbs(verbs, importlib.import_module(f"napari_gpubio.{engine}.operations"))
+    for one in (engine,) if engine is not None else tuple(OF_ENGINES) if has_all and not named else ():
+        add_verbs(verbs, importlib.import_module(f"napari_gpubio.{one}.operations"))
     add_common(verbs.choices)
-    return parser
+    if named and engine is None and named not in verbs.choices:
+        close = difflib.get_close_matches(
+            named, [*_OWN, *APPS, *(one for each in OF_ENGINES for one in listed(each))], 2
+        )
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        parser.error(f"there is no verb {named[:60]!r}; {hint}napari-gpubio --help lists all")
+    return parser, verbs
+
+
+def _every_verb() -> str:
+    """Names of all verbs, by engine."""
+    rows = {"to begin": _OWN, **{engine: listed(engine) for engine in OF_ENGINES}, "BIDS datasets": APPS}
+    return "\n".join(["verbs:", *(f"  {name:16} {', '.join(verbs)}" for name, verbs in rows.items()), "", ""])
+
+
+def _add_own(verbs: Any) -> None:
+    """Add the verbs that are of no engine, and of no record."""
+
+    def add(name: str, about: str, run: Callable[[argparse.Namespace], int], *examples: str) -> Any:
+        verb = verbs.add_parser(name, help=about, epilog=commands(examples), formatter_class=Formatter)
+        verb.set_defaults(run=run)
+        return verb
+
+    about = "open napari with the sample brain, a click already made, fibers on screen"
+    demo = add("demo", about, _demo, "demo", "demo --headless --out pictures")
+    demo.add_argument("--headless", action="store_true", help="no window: save a picture and the fibers instead")
+    demo.add_argument("--out", type=Path, default=_DEMO_FOLDER, help="folder for --headless (default: %(default)s)")
+    about = "run the engines' published reference cases on this machine"
+    check = add("check", about, _check, "check", "check fibers --device cpu --json")
+    bench = add("bench", "measure the engines' speed cases on this machine", _bench, "bench light --json")
+    about = "compile the CPU backends ahead, so that nothing waits for it later"
+    warm = add("warm", about, _warm, "warm", "warm fibers")
+    for verb in (check, bench, warm):
+        about = f"one of {', '.join(CHECKED)}; all of them if left out"
+        verb.add_argument("engine", nargs="?", choices=CHECKED, metavar="ENGINE", help=about)
+    for verb in (demo, check, bench):
+        verb.add_argument("--device", default="auto", help=DEVICES)
+    add("info", "devices, versions, and why a GPU is not used", _info, "info --json")
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -208,7 +247,7 @@ def _check(options: argparse.Namespace) -> int:
     failed = sum(not row["passed"] for row in rows)
     show_at_once(f"{len(rows) - failed} of {len(rows)} passed")
     measured(device=device.describe(), machine=machine(), rows=rows)
-    return 1 if failed else 0
+    return Exit.NOT_PASSED if failed else Exit.DONE
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -227,7 +266,7 @@ def _warm(options: argparse.Namespace) -> int:
         show_at_once(f"{engine:10} {what}, {seconds:.0f} s")
         measured(**{engine: {"functions": functions, "seconds": seconds}})
 
-    return 0 if warm_engines((*_names(options), "gui"), report) else 1
+    return Exit.DONE if warm_engines((*_names(options), "gui"), report) else Exit.NOT_PASSED
 
 
 def _info(_: argparse.Namespace) -> int:

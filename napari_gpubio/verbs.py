@@ -47,9 +47,17 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+_OF_WINDOWS = ("simulate-light",)  # of what no file holds
+
+
 def engine_of(verb: str) -> str | None:
     """Return the engine that has a verb, or None."""
     return next((engine for engine, verbs in OF_ENGINES.items() if verb in verbs), None)
+
+
+def listed(engine: str) -> tuple[str, ...]:
+    """Return the verbs of an engine that a help names: not those that all others do with their inputs, or windows."""
+    return tuple(one for one in OF_ENGINES[engine] if not one.startswith(("open-", "held-")) and one not in _OF_WINDOWS)
 
 
 def app_of(arguments: Sequence[str]) -> str | None:

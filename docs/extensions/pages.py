@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from sphinx.application import Sphinx
 import napari_gpubio
 from napari_gpubio import ENGINES, cli
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.verbs import APPS, LEVELS, OF_ENGINES
 
 PARTS = (*ENGINES, "workflows")
@@ -123,7 +125,9 @@ def own_names(module: types.ModuleType) -> list[str]:
 def verb_pages() -> dict[str, str]:
     """Return a page for each part that has verbs, and one for the verbs of the program itself."""
     pages = {f"verbs/{part}": "\n".join(verbs_page(part, OF_ENGINES[part])) for part in OF_ENGINES}
-    pages["verbs/program"] = "\n".join(verbs_page("The program itself", own_verbs()))
+    statuses = [f"| {int(one)} | {one.meaning} |" for one in Exit]
+    told = ["## Exit status\n", "| status | when |\n|---|---|", *statuses, ""]
+    pages["verbs/program"] = "\n".join([*verbs_page("The program itself", own_verbs()), *told])
     pages["verbs/bids"] = "\n".join(verbs_page("BIDS datasets", APPS, f"in out {LEVELS[0]}"))
     start = (
         "# Commands\n\nEvery operation of the program is a verb of `napari-gpubio`, with the same settings as its form "
@@ -161,9 +165,8 @@ def verbs_page(title: str, verbs: tuple[str, ...], given: str = "") -> Iterator[
         yield (parser.description or "").strip() + "\n"
         for group in parser._action_groups:
             yield from options_table(group)
-        if examples := [
-            line.removeprefix("example: ") for line in (parser.epilog or "").splitlines() if "example:" in line
-        ]:
+        lines = (parser.epilog or "").splitlines()
+        if examples := [line.strip() for line in lines if line.startswith("  napari-gpubio ")]:
             yield "\n".join(["```console", *(f"$ {line}" for line in examples), "```", ""])
 
 
@@ -180,8 +183,17 @@ def options_table(group: argparse._ArgumentGroup) -> Iterator[str]:
         else:
             values = " ".join(one.metavar) if isinstance(one.metavar, tuple) else str(one.metavar or "")
         of_what = "" if one.nargs == 0 or not one.option_strings else values
-        default = "" if one.default in (None, False, argparse.SUPPRESS) else as_code(one.default)
-        text = ((one.help or "").split(" (default:")[0] % vars(one)).replace("|", "\\|")
+        about = (one.help or "") % vars(one)
+        usual = re.search(r" \(default: (.*)\)$", about) or re.search(r"([^ ,]+) \(default\)", about)
+        default = (
+            as_code(usual[1])
+            if usual
+            else ""
+            if one.default in (None, False, argparse.SUPPRESS)
+            else as_code(one.default)
+        )
+        text = about.split(" (default:")[0].replace("|", "\\|")
+        text = text.rpartition(": ")[0] if one.choices and one.metavar == "WORD" else text
         yield f"| `{names}` {as_code(of_what)} | {text} | {default} |"
     yield ""
 

@@ -22,7 +22,6 @@ from napari_gpubio.core.report import Report, is_quiet, print_error, running_ver
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import first_of
 
-STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
 _LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
 _MAX_NUMBERS_IN_RANGE = 1_000_000
@@ -126,6 +125,7 @@ class Parser(argparse.ArgumentParser):
     """A parser of a verb: paths are given once. ``prepare`` adds options once the arguments are known."""
 
     prepare: "Callable[[Parser, Sequence[str]], None] | None" = None
+    add_every: "Callable[[Parser], None] | None" = None
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)

@@ -26,7 +26,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, noted
 from napari_gpubio.core.text import one_line
 
-PIPE_CLOSED = 141  # the exit status of a program whose output nobody reads any more: 128 + SIGPIPE
+DEVICES = "auto, cpu, cuda:0, cuda:all"  # what --device may be
 WARNING = "warning: "
 _STATUSES = (WARNING, "ok: ", "error: ")  # a note that begins with one of them is no mere note
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
@@ -74,14 +74,24 @@ _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
 
 def add_common(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Add to verbs, by their names, the options that all of them have."""
+    """Add to verbs, by their names, the options that all of them have, but for those that do so themselves."""
     for verb in verbs.values():
-        group = verb.add_argument_group("files and output")
-        group.add_argument("--force", action="store_true", help="replace files that are there")
-        if verb.get_default("json") is None:
-            group.add_argument("--json", action="store_true", help="print numbers, files and notes as JSON")
-        group.add_argument("--quiet", action="store_true", help="print nothing but errors (and JSON)")
-        group.add_argument("--verbose", action="store_true", help="tell more on stderr")
+        if getattr(verb, "prepare", None) is None:
+            add_common_to(verb, verb.add_argument_group("every verb has"))
+
+
+def add_common_to(verb: argparse.ArgumentParser, group: argparse._ArgumentGroup) -> list[argparse.Action]:
+    """Add to a verb, within a group, the options that all verbs have; returns them."""
+    texts = {
+        "force": "replace files that are there",
+        "json": "print numbers, files and notes as JSON",
+        "quiet": "print nothing but errors (and JSON)",
+        "verbose": "tell more on stderr",
+    }
+    options = [group.add_argument(f"--{one}", action="store_true", help=text) for one, text in texts.items()]
+    if not verb.add_help:
+        options.append(group.add_argument("-h", "--help", action="help", help="show what is needed most"))
+    return [*options, group.add_argument("--help-all", action="help", help="show all options, in full")]
 
 
 def measured(**numbers: Any) -> None:

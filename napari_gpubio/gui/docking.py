@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
-from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
 
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
@@ -129,6 +129,8 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     """
     dock = dock_of(part)
     window = dock.parentWidget() if dock is not None else None
+    if part.sizePolicy().verticalPolicy() == QSizePolicy.Policy.Maximum:  # of napari 0.9.0, which lets none grow
+        part.setSizePolicy(part.sizePolicy().horizontalPolicy(), QSizePolicy.Policy.Preferred)
     if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
     area = window.dockWidgetArea(dock)

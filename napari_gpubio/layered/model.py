@@ -1,17 +1,29 @@
 """Planar layers with optical properties. Lengths in mm, mu_a and mu_s in 1/mm; MCML's files have cm and 1/cm."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.settings import Settings, Words, part
 from napari_gpubio.optics.model import Layer
 
 MAX_LAYERS = 100
+
+
+def _layers(rows: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
+    """Layers of the words of a command."""
+    try:
+        each = [[float(word) for word in row] for row in rows]
+    except ValueError:
+        what = f"a layer is {' '.join(rows[-1])!r}"
+        raise InvalidInput(f"{what}; give its n, mua and mus in 1/mm, g, and thickness in mm, or inf") from None
+    return tuple(Layer(n=n, mua_per_mm=a, mus_per_mm=s, g=g, thickness_mm=mm) for n, a, s, g, mm in each)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +45,9 @@ class LayeredMedium(Settings):
         If there is no layer, or too many, or an infinite one that is not the last, or nothing but glass.
     """
 
-    layers: tuple[Layer, ...] = part("Layers", "From the top.")
+    words: ClassVar[Any] = {"layers": Words(("N", "MUA", "MUS", "G", "MM"), _layers)}
+
+    layers: tuple[Layer, ...] = part("Layers", "From the top, each by its own --layers.")
     n_above: float = part("n above", "Refractive index above.", default=1.0)
     n_below: float = part("n below", "Refractive index below.", default=1.0)
     name: str = param("", "Name", "For titles and files.")

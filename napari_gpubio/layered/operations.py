@@ -41,6 +41,8 @@ _ROWS_OF_SPEED = ("Time", "Speed")
 class SimulateLayers(Operation, verb="simulate-layers", makes={"run": LayeredResult}):
     """Trace photons of a pencil beam through planar layers."""
 
+    examples = ("simulate-layers --layers 1.37 0.1 10 0.9 1 --layers 1.4 0.02 5 0.9 inf --photons 1e6 --out skin.mco",)
+
     medium: LayeredMedium = part("Layers", "From the top.")
     settings: LayeredSettings = part("Settings", "Photons, and the grid of the tallies.", default=LayeredSettings())
 
@@ -57,6 +59,8 @@ class SimulateLayers(Operation, verb="simulate-layers", makes={"run": LayeredRes
 @dataclass(frozen=True, kw_only=True)
 class AddLayerPhotons(Operation, verb="add-layer-photons", makes={"run": LayeredResult}):
     """Go on with a run in layers until it has so many photons."""
+
+    examples = ("add-layer-photons run.json --photons 1e7 --out more.mco",)
 
     run: Ref[LayeredResult] = given("Run", "A simulation in layers.")
     photons: int = param(2_000_000, "Photons", "Of both together.", minimum=1)
@@ -207,6 +211,8 @@ class BeamView:
 @dataclass(frozen=True, kw_only=True)
 class UnderBeam(Operation, verb="under-beam", makes={"numbers": NumberTable, "curves": CurveTable, "picture": Volume}):
     """Take numbers, curves and the picture of a run in layers, convolved with a beam."""
+
+    examples = ("under-beam run.json --beam gaussian --radius-mm 0.5 --out numbers.csv --curves-out curves.csv",)
 
     run: Ref[LayeredResult] = given("Run", "A simulation in layers.")
     beam: GaussianBeam | FlatBeam | None = part("Beam", "Its profile; a pencil beam by default.", default=None)

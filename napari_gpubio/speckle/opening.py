@@ -52,6 +52,8 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
 class OpenRegions(Reading, verb="open-regions", makes={"regions": Regions}):
     """Open regions of maps: labels (.tif, .nii), or shapes that napari saved (.csv, in pixels)."""
 
+    examples = ("open-regions shapes.csv --out regions.tif",)
+
     file: File = part("File", "Labels or shapes.")
 
     def read(self, data: Any) -> Regions:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.cli import make_parser
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.report import PIPE_CLOSED
 from napari_gpubio.diffusion.io import read_atlas
 from napari_gpubio.light.io import load_result, save_result
 from napari_gpubio.tractograms.connectome import Connectome, connectome_steps
@@ -44,7 +44,8 @@ VERBS = (
     "demo", "check", "bench", "warm", "info", "report", "track", "track-fods", "track-fixels", "track-along", "tensors",
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
-    "profiles", "light", "jacobians", "mcml", "mcx", "forward", "denoise", "dvh", "speckle", "mesi", "tracts", "dose",
+    "profiles", "light", "jacobians", "mcml", "simulate-layers", "under-beam", "mcx", "forward", "denoise", "dvh",
+    "speckle", "mesi", "tracts", "dose",
 )  # fmt: skip
 
 
@@ -100,13 +101,13 @@ def _(folder):
     encoded(folder, "ascii")
 
 
-@ROWS.row("napari-gpubio VERB --help", "stdout in ASCII, and a help with β and Å", Did.READ)
+@ROWS.row("napari-gpubio VERB --help-all", "stdout in ASCII, and a help with β and Å", Did.READ)
 def _(folder):
     text = f"""
 from napari_gpubio.cli import main
 for verb in {VERBS}:
     try:
-        main([verb, "--help"])
+        main([verb, "--help-all"])
     except SystemExit as end:
         assert end.code == 0, verb
 """
@@ -128,7 +129,7 @@ def _(folder):
     ) as process:  # fmt: skip
         process.stdout.close()
         printed = process.stderr.read()
-    assert process.returncode == PIPE_CLOSED
+    assert process.returncode == Exit.PIPE_CLOSED
     assert printed == b""
     assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
 

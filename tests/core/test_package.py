@@ -5,6 +5,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,47 @@ def test_every_menu_exists(contributed):
 def test_the_copy_at_the_top_is_the_same_file():
     assert (ROOT / "napari.yaml").resolve() == MANIFEST
     assert (ROOT / "napari.yaml").read_text(encoding="utf-8") == MANIFEST.read_text(encoding="utf-8")
+
+
+# -- what indexes show, and other packagers take -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    """The table of the project."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_recipe_of_conda_forge_needs_what_the_package_needs(project):
+    recipe = yaml.safe_load((ROOT / ".ci/conda/recipe.yaml").read_text(encoding="utf-8"))
+    run = {one.partition(" ")[0]: one.partition(" ")[2] for one in recipe["requirements"]["run"]}
+    assert run.pop("python") == ">=${{ python_min }}"
+    assert {f"{name}{bound}" for name, bound in run.items()} == set(project["dependencies"])
+    assert project["requires-python"] == f">={recipe['context']['python_min']}"
+    scripts = [f"{name} = {target}" for name, target in project["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["about"]["summary"] == project["description"]
+
+
+def test_the_version_is_the_same_wherever_it_is_written():
+    recipe = yaml.safe_load((ROOT / ".ci/conda/recipe.yaml").read_text(encoding="utf-8"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {recipe["context"]["version"], citation["version"], napari_gpubio.__version__} == {citation["version"]}
+    assert re.fullmatch(r"10\.5281/zenodo\.\d+", citation.get("doi", "10.5281/zenodo.1"))
+
+
+def test_the_hub_of_napari_finds_what_it_shows(project, manifest):
+    assert "Framework :: napari" in project["classifiers"]
+    assert 3 <= len(manifest["display_name"]) <= 90
+    assert manifest["categories"]
+    assert manifest["visibility"] == "public"
+    assert {"all", "pyqt6", "pyside6"} <= set(project["optional-dependencies"])
+    assert not any(re.search("qt6|pyside", one, re.IGNORECASE) for one in project["dependencies"])
+
+
+def test_the_readme_has_no_link_that_breaks_on_another_site():
+    spec = importlib.util.spec_from_file_location("check_packages", ROOT / ".ci" / "check_packages.py")
+    checks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(checks)
+    assert checks.relative_links((ROOT / "README.md").read_text(encoding="utf-8")) == []
+    assert checks.relative_links('[a](b.md) ![c](https://d.org/e.png) <img src="f.png"> [g](#h)') == ["b.md", "f.png"]

@@ -26,7 +26,7 @@ from napari_gpubio.core.operations import (
     script,
     verbs,
 )
-from napari_gpubio.core.operations.commands import _options
+from napari_gpubio.core.operations.command_options import options_of
 from napari_gpubio.core.operations.layer_sources import shown_as
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.quantity import Quantity
@@ -96,7 +96,7 @@ def settings_in(cls, before=()):
 def test_each_setting_is_an_option_and_in_the_schema_and_of_settings_a_row(qtbot, cls):
     ways = {*settings_in(cls)}
     inputs = {(name,) for name in input_infos(cls)}
-    assert {one.path for one in _options(cls)} == ways | inputs
+    assert {one.path for one in options_of(cls)} == ways | inputs
     listed = schema()["properties"]["operations"]["additionalProperties"]["oneOf"]
     (row,) = [one["properties"] for one in listed if one["properties"]["verb"]["const"] == cls.verb]
     assert {*row} == {"verb", "version", *(way[0] for way in ways), *(way[0] for way in inputs)} | {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio import diffusion, fibers
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations import command_runs, digest, read_record, run
@@ -204,7 +204,7 @@ def test_tracking_that_is_interrupted_keeps_its_fibers(tmp_path, monkeypatch, ou
 
     monkeypatch.setattr(command_runs, "draw_progress", end)
     words = "track", DWI, "--seeds", "white-matter", "--count", 3, "--out", tmp_path / out, "--device", "cpu"
-    assert run_verb(*words) == STOPPED
+    assert run_verb(*words) == Exit.STOPPED
     assert signal.getsignal(signal.SIGTERM) is usual
     assert 0 < len(read_tractogram(tmp_path / out)) < 60_000
 

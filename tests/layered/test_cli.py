@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import command_runs, read_record, save
 from napari_gpubio.layered import operations
 from napari_gpubio.layered.io.mci import read_mci
@@ -134,7 +134,7 @@ def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
 
     usual = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(command_runs, "draw_progress", interrupt)
-    assert run(folder / "two.mci", "--photons", 10**8) == STOPPED
+    assert run(folder / "two.mci", "--photons", 10**8) == Exit.STOPPED
     assert signal.getsignal(signal.SIGINT) is usual
     found, printed = read_mco(folder / "out" / "slab.mco"), capsys.readouterr()
     assert 0 < found.launched < 10**8
@@ -180,3 +180,16 @@ def test_a_file_that_cannot_be_written_keeps_no_other_from_it(folder, monkeypatc
     with pytest.raises(InvalidInput, match="No space left"):
         run(folder / "two.mci", "--photons", "100")
     assert written == ["deep.mco"]
+
+
+def test_layers_are_said_in_words_and_looked_at_under_a_beam(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    layers = "--layers", 1.37, 0.1, 10, 0.9, 1, "--layers", 1.4, 0.02, 5, 0.9, "inf"
+    assert run_verb("simulate-layers", *layers, "--photons", 2000, "--device", "cpu", "--record", "run.json") == 0
+    medium = read_record(Path("run.json")).medium
+    assert [(one.mua_per_mm, one.is_endless) for one in medium.layers] == [(0.1, False), (0.02, True)]
+    for name, beam in (("plain", ()), ("wide", ("--beam", "gaussian", "--radius-mm", 0.5))):
+        assert run_verb("under-beam", "run.json", *beam, "--curves-out", f"{name}.csv", "--device", "cpu") == 0
+    assert Path("plain.csv").read_text(encoding="utf-8") != Path("wide.csv").read_text(encoding="utf-8")
+    with pytest.raises(InvalidInput, match="10 x 1'; give its n"):
+        run_verb("simulate-layers", "--layers", 1.37, 0.1, 10, "x", 1, "--out", "a.mco")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import command_runs
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
@@ -225,7 +225,7 @@ def test_an_interrupt_keeps_what_was_done(head_files, monkeypatch, capsys):
     usual = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(command_runs, "draw_progress", interrupt)
     photons = ("--photons", str(10**9))
-    assert run_head(*PLACE, *photons, "--run-out", "r.npz", "--out", "f.nii.gz") == STOPPED
+    assert run_head(*PLACE, *photons, "--run-out", "r.npz", "--out", "f.nii.gz") == Exit.STOPPED
     assert signal.getsignal(signal.SIGINT) is usual
     found, printed = load_result("r.npz"), capsys.readouterr()
     assert 0 < found.launched < 10**9

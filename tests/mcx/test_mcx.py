@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import keeping
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import STORE, command_runs, digest, file, read_record, save
 from napari_gpubio.core.operations import run as do
 from napari_gpubio.light.io import load_result
@@ -73,7 +73,7 @@ def test_a_replay_that_is_stopped_is_not_called_complete(folder, monkeypatch, ca
     content = root(OutputType="J")
     content["Optode"]["Detector"] *= 2
     content["Optode"]["Detector"][1] = {"Pos": [2, 5.5, 0], "R": 2}
-    assert mcx(str(written(folder, content)), *CPU) == STOPPED
+    assert mcx(str(written(folder, content)), *CPU) == Exit.STOPPED
     assert seen
     made = names(folder / "out")
     assert {"run.npz", "slab_detp.jdat", "unfinished.txt"} <= set(made)
@@ -284,7 +284,7 @@ def test_several_results_go_on_after_an_interrupt(in_steps, folder, monkeypatch,
     stopping = []
     with monkeypatch.context() as patch:
         patch.setattr(command_runs, "draw_progress", interrupt)
-        assert run(kind, "r") == STOPPED
+        assert run(kind, "r") == Exit.STOPPED
     assert "small.jnii" in names(folder / "r")
     steps = []
     monkeypatch.setattr(command_runs, "draw_progress", steps.append)

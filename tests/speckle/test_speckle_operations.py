@@ -26,7 +26,7 @@ from napari_gpubio.core.operations import (
     schema,
     script,
 )
-from napari_gpubio.core.operations.commands import _options
+from napari_gpubio.core.operations.command_options import options_of
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.settings import alternatives, hints, kind_of, record_fields
 from napari_gpubio.core.steps import drive
@@ -94,7 +94,7 @@ def test_every_field_is_an_option_and_a_property(verb):
     each = schema()["properties"]["operations"]["additionalProperties"]["oneOf"]
     mine = next(one for one in each if one["properties"]["verb"]["const"] == verb.verb)
     wanted = {*leaves(verb)}
-    assert {option.path for option in _options(verb)} == wanted
+    assert {option.path for option in options_of(verb)} == wanted
     known = {path for path in properties(mine) if path[-1] not in ("verb", "version", "kind")}
     assert known | {(name,) for name in input_infos(verb)} == wanted
 

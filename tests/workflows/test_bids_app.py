@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.cli import main
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import output_of_record
@@ -185,10 +185,10 @@ def test_a_run_that_is_stopped_leaves_no_part_of_a_result(written, tmp_path, mon
     def stopped(_, outputs, __):
         for _, path in outputs.values():
             path.write_text("half")
-        return STOPPED
+        return Exit.STOPPED
 
     monkeypatch.setattr(derivatives, "run_verb", stopped)
-    assert analyze("dose", written, tmp_path / "out", PLAN) == STOPPED
+    assert analyze("dose", written, tmp_path / "out", PLAN) == Exit.STOPPED
     assert not [*(tmp_path / "out").rglob("*.csv")]
 
 

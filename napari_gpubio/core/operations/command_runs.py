@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.graphs import ancestry, files_of
@@ -58,7 +59,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         keeper = Keeper(kept, keep, draw_progress, goes_on=known is not None)
         result = drive(steps, keeper)
     if result is None:
-        return STOPPED
+        return Exit.STOPPED
     is_whole = getattr(result, "complete", True)
     if not is_whole and made.keeps_parts:
         return _stopped(made, result, kept)
@@ -81,7 +82,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         kept.unlink(missing_ok=True)
     if not is_whole and kept is not None:
         tell([_GOES_ON])
-    return summary.status if is_whole else STOPPED
+    return summary.status if is_whole else Exit.STOPPED
 
 
 def _kind(made: Operation, name: str) -> Kind[Any]:
@@ -140,7 +141,7 @@ def _stopped(made: Operation, result: Any, kept: Path | None) -> int:
     else:
         _keep(made, kept, made.output(made.continues).value_in(result))
         tell([_GOES_ON])
-    return STOPPED
+    return Exit.STOPPED
 
 
 def _tell_notes(made: Operation, result: Any, device: Device) -> None:

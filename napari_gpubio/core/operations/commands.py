@@ -7,78 +7,36 @@ its name, and brings the options of that class only: the arguments are looked th
 import argparse
 import dataclasses
 import functools
-import inspect
-import itertools
-import re
-import textwrap
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from napari_gpubio.core.command_line import (
-    Parser,
-    check_endings,
-    integer,
-    whole_numbers,
-)
+from napari_gpubio.core.command_line import Parser, check_endings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.command_inputs import (
-    RECORD_ENDING,
-    InputReader,
-    files_named,
-    flag_of,
-    setting_of,
-    ways_to,
+from napari_gpubio.core.operations.command_help import Formatter, commands, paragraphs, uses
+from napari_gpubio.core.operations.command_inputs import InputReader, files_named, setting_of
+from napari_gpubio.core.operations.command_options import (
+    Option,
+    add_option,
+    chosen_by,
+    dest_of,
+    first_of_fields,
+    options_of,
+    outputs_of,
+    place_of,
+    reading_options,
 )
 from napari_gpubio.core.operations.command_runs import run_verb
 from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.kinds import kind_registered
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    InputInfo,
-    Operation,
-    Reading,
-    Words,
-    input_infos,
-    words_of,
-)
-from napari_gpubio.core.operations.volumes import Volume
-from napari_gpubio.core.parameters import param_info
-from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
+from napari_gpubio.core.operations.records import File, Held, Operation, Reading, input_infos
+from napari_gpubio.core.report import DEVICES, add_common_to
+from napari_gpubio.core.settings import alternatives, hints, kind_of
 
-_RECORD, _READ = "record", "read"
-_MAX_SHOWN, _MAX_READ = (
-    18,
-    5,
-)  # options in a short help, and of reading: of more, these, and all but the first of parts
-
-
-class _Option(NamedTuple):
-    """A field as an option: of an operation, or of the settings in one of its parts, whose fields lead there."""
-
-    path: tuple[str, ...]
-    owner: type
-    field: dataclasses.Field[Any]
-    flag: str
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """A column of options that is wide enough for most."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=27)
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        if isinstance(action, argparse.BooleanOptionalAction):  # what changes the default
-            return action.option_strings[bool(action.default)]
-        return super()._format_action_invocation(action)
-
-    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
-        if action.nargs == argparse.ONE_OR_MORE:  # argparse writes the word twice
-            return f"{action.metavar or default_metavar} ..."
-        return super()._format_args(action, default_metavar)
+_RECORD = "record"
+_INPUTS, _RESULTS, _SETTINGS = "inputs: files, or records of verbs (.json)", "results, to files", "settings"
+_MAX_SHOWN, _MAX_RESULTS = 12, 6  # inputs and settings, and results, in a short help, which has to fit on a screen
 
 
 def add_verbs(verbs: Any, module: Any) -> None:
@@ -97,241 +55,120 @@ def _takes_held(operation: type[Operation]) -> bool:
 
 def add_verb(verbs: Any, operation: type[Operation]) -> None:
     """Add the verb of an operation to the command line's parser of verbs; its options are made when it is used."""
-    named = {} if issubclass(operation, Reading) else {"help": _paragraphs(operation)[0].rstrip(".")}
+    is_listed = {} if issubclass(operation, Reading) else {"help": paragraphs(operation)[0].rstrip(".")}
     verb = verbs.add_parser(  # those that open files are not listed: all others do that, too
-        operation.verb,
-        **named,
-        usage=f"%(prog)s {_first(operation).upper()} [options]",
-        formatter_class=_Formatter,
-        allow_abbrev=False,
+        operation.verb, **is_listed, formatter_class=Formatter, allow_abbrev=False, add_help=False
     )
     verb.prepare = functools.partial(_prepare, operation)
-
-
-def _paragraphs(operation: type[Operation]) -> list[str]:
-    return [" ".join(one.split()) for one in inspect.cleandoc(operation.__doc__ or "").split("\n\n")]
-
-
-def _uses(operation: type[Operation]) -> list[str]:
-    """What the alternatives of each part are for, as far as their classes say it."""
-    lines = list[str]()
-    for field in record_fields(operation):
-        classes: tuple[Any, ...] = alternatives(hints(operation)[field.name])
-        told = {kind_of(one): one.use for one in classes if one.use}
-        if told:
-            each = (textwrap.wrap(f"  {kind:16} {use}", 79, subsequent_indent=" " * 19) for kind, use in told.items())
-            lines += [f"{field.name}:", *itertools.chain.from_iterable(each), ""]
-    return lines
+    verb.add_every = functools.partial(_add_every, operation)
 
 
 def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str]) -> None:
     """Add the options that a command with these arguments has."""
-    shows_all = "--help-all" in arguments
-    chosen, most = _chosen(operation, arguments), None if shows_all else 1
-    verb.description = "\n\n".join(_paragraphs(operation)[:most])
-    examples = (f"example: napari-gpubio {one}" for one in operation.examples[:most])
-    verb.epilog = "\n".join([*_uses(operation), *examples])
-    verb.add_argument("--help-all", action="help", help="show this with all options, in full")
-    every = [*_options(operation)]
-    strange = {one.flag for one in every} - {one.flag for one in every if _is_chosen(one, chosen)}
+    chosen, every = chosen_by(operation, arguments), options_of(operation)
+    given = [one for one in every if one.is_of(chosen)]
+    strange = {one.flag for one in every} - {one.flag for one in given}
     for argument in arguments:
         if (flag := argument.partition("=")[0]) in strange:
             owners = ", ".join(dict.fromkeys(kind_of(one.owner) for one in every if one.flag == flag))
             raise InvalidInput(f"{flag} is an option of {owners}, which is not chosen; leave it out, or choose it")
-    first, reads = _first(operation), _reading_options(operation)
-    given = [one for one in every if _is_chosen(one, chosen)]
-    is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MAX_SHOWN
-    firsts = {option.path[:-1]: option for option in reversed([one for one in given if _is_plain(one)])}
-    for option in given:
-        is_shown = len(option.path) == 1 or option in firsts.values() or _is_choice(option)
-        _add_option(verb, option, first, shows_all=shows_all, hides=is_long and not is_shown)
-    hides_reads = is_long and sum(map(_is_plain, reads)) > _MAX_READ
-    if reads:
-        how = verb.add_argument_group("how files are read" + ": see --help-all" * hides_reads)
-        for option in reads:
-            _add_option(how, option, "", shows_all=shows_all, hides=hides_reads)
-    files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
-    for name, flags in _outputs(operation).items():
-        kind, text = kind_registered(operation.makes[name]), name.replace("_", " ")
-        text += f" ({', '.join(kind.endings)})" if any(kind.endings) else ""
-        word = "FOLDER" if kind.is_folder else "FILE"
-        files.add_argument(*flags, dest=_dest(name), type=Path, metavar=word, help=text)
-    files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
-    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    _add_options(operation, verb, given, chosen, shows_all="--help-all" in arguments)
     verb.set_defaults(run=functools.partial(_run, operation, chosen))
 
 
-# -- options ----------------------------------------------------------------------------------------------------------
+def _add_every(operation: type[Operation], verb: Parser) -> None:
+    """Add the options of all alternatives, for a shell that completes them."""
+    once = {one.flag: one for one in reversed(options_of(operation))}
+    _add_options(operation, verb, [*once.values()], {}, shows_all=True)
 
 
-def _options(operation: type[Settings]) -> list[_Option]:
-    """Every option that there is, each once: of all alternatives of all parts."""
-    found, places = [*_walk(operation, ())], dict[str, set[tuple[str, ...]]]()
-    for path, _, field in found:
-        places.setdefault(field.name, set()).add(path[:-1])
-    return [  # the name of the part goes before that of a setting that several parts have
-        _Option(path, owner, field, flag_of("-".join(path[-2:] if len(places[field.name]) > 1 else path[-1:])))
-        for path, owner, field in found
+def _add_options(
+    operation: type[Operation],
+    verb: Parser,
+    given: Sequence[Option],
+    chosen: Mapping[tuple[str, ...], type],
+    *,
+    shows_all: bool,
+) -> None:
+    """Add options in groups; a short help has those that `_shown` tells."""
+    reads, first = reading_options(operation), first_of_fields(operation)
+    shown = {one.path for one in ([*given, *reads] if shows_all else _shown(given, reads))}
+    needed = [f"{one.flag} ..." for one in given if one.path != (first,) and one.is_needed]
+    verb.usage = " ".join(["%(prog)s", *([first.upper()] if first else []), *needed, "[options]"])
+    verb.description = "\n\n".join(paragraphs(operation)[: None if shows_all else 1])
+    groups = {title: verb.add_argument_group(title) for title in (_INPUTS, _RESULTS, _SETTINGS)}
+    for option in given:
+        title = _group_of(option, operation, chosen, shows_all=shows_all)
+        if title not in groups:
+            classes = alternatives(hints(operation)[option.path[0]])
+            groups[title] = verb.add_argument_group(title, uses(classes) or None if shows_all else None)
+        add_option(groups[title], option, first, shows_all=shows_all, hides=option.path not in shown)
+    how = verb.add_argument_group("how files are read")
+    for option in reads:
+        add_option(how, option, "", shows_all=shows_all, hides=option.path not in shown)
+    hidden = len(given) + len(reads) - len(shown)
+    hidden += _add_results(operation, groups[_RESULTS], None if shows_all else _MAX_RESULTS)
+    of_all = _add_common(verb)
+    examples = operation.examples or (f"{operation.verb} {first.upper()} --record record.json",)  # of one that reads
+    verb.epilog = commands(examples[: None if shows_all else 1])
+    if not shows_all:
+        flags = " ".join(one.option_strings[-1] for one in of_all)
+        verb.epilog += f"\n\nAll options in full, and {hidden} more: --help-all. Every verb has {flags}"
+        for action in of_all:
+            action.help = argparse.SUPPRESS
+
+
+def _add_common(verb: Parser) -> list[argparse.Action]:
+    """Add what all verbs of operations have; returns these options."""
+    group = verb.add_argument_group("every verb has")
+    record = "what was done, as JSON, which other verbs take as an input"
+    return [
+        group.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help=record),
+        group.add_argument("--device", default="auto", help=DEVICES),
+        *add_common_to(verb, group),
     ]
 
 
-def _reading_options(operation: type[Operation]) -> list[_Option]:
-    """Fields of the operations that open inputs, or make the first one, but for those that are options already."""
-    first, taken = _first(operation), {one.flag for one in _options(operation)}
-    fields: dict[str, tuple[type[Operation], dataclasses.Field[Any]]] = {}
-    for name, info in input_infos(operation).items():
-        for way in ways_to(info.kind):
-            if way.conversion is None or name == first:
-                fields = way.fields() | fields
-    found = [_Option((_READ, name), owner, field, flag_of(name)) for name, (owner, field) in fields.items()]
-    return [one for one in found if one.flag not in taken]
+def _shown(given: Sequence[Option], reads: Sequence[Option]) -> list[Option]:
+    """What a short help shows: what must be given, choices, and as many of the settings that are not advanced as fit.
+
+    An operation's own come first, then those of its parts by turns, and at last how files are read.
+    """
+    plain = [one for one in given if one.is_plain]
+    firsts = [one for one in given if one.is_needed or (one in plain and (len(one.path) == 1 or one.is_choice))]
+    places = dict[tuple[str, ...], int]()
+    turns = {}
+    for one in plain:
+        places[one.path[:-1]] = turns[one.path] = places.get(one.path[:-1], 0) + 1
+    rest = sorted((one for one in plain if one not in firsts), key=lambda one: turns[one.path])
+    rest += [one for one in reads if one.is_plain]
+    return firsts + rest[: max(0, _MAX_SHOWN - len(firsts))]
 
 
-def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
-    for field in record_fields(cls):
-        path, classes = (*before, field.name), alternatives(hints(cls)[field.name])
-        if len(classes) != 1:  # of one there is nothing to choose
-            yield path, cls, field
-        for one in classes:
-            yield from _walk(one, path)
+def _group_of(
+    option: Option, operation: type[Operation], chosen: Mapping[tuple[str, ...], type], *, shows_all: bool
+) -> str:
+    """Heading under which a help has an option: of inputs, of settings, or of one part of these."""
+    name = option.path[0]
+    if name in input_infos(operation) or hints(operation)[name] is File:
+        return _INPUTS
+    classes = len(alternatives(hints(operation)[name]))
+    if classes == 0 or (classes == 1 and not shows_all):
+        return _SETTINGS
+    kind = chosen.get((name,))
+    return name.replace("_", " ") + (f": {kind_of(kind)}" if kind is not None and classes > 1 else "")
 
 
-def _dest(name: str) -> str:
-    return f"out {name}"
-
-
-def _place(path: tuple[str, ...]) -> str:
-    """Where the value of a field is among the arguments: under a name that nothing else has."""
-    return f"field {'.'.join(path)}"
-
-
-def _outputs(operation: type[Operation]) -> dict[str, tuple[str, ...]]:
-    """Flags of the results that can be written: ``--out`` of the main one, ``--noise-out`` of others."""
-    names = [name for name, kind in operation.makes.items() if kind_registered(kind).write is not None]
-    main = next(iter(operation.makes))
-    return {name: ("--out", "-o") if name == main else (flag_of(f"{name}-out"),) for name in names}
-
-
-def _chosen(cls: type, arguments: Sequence[str], before: tuple[str, ...] = ()) -> dict[tuple[str, ...], type]:
-    """Which class of settings each part has, by the fields that lead to it."""
-    found: dict[tuple[str, ...], type] = {}
-    for field in dataclasses.fields(cls):
-        if classes := alternatives(hints(cls)[field.name]):
-            by_kind = {kind_of(one): one for one in classes}
-            default = classes[0] if field.default is dataclasses.MISSING else type(field.default)
-            known = kind_of(default)
-            if len(classes) > 1:
-                parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-                parser.add_argument(flag_of(field.name), dest="kind", default=known)
-                known = parser.parse_known_args([*arguments])[0].kind
-            if known not in by_kind:
-                raise InvalidInput(f"{flag_of(field.name)} is {known[:60]!r}; choose one of {', '.join(by_kind)}")
-            path = (*before, field.name)
-            found |= {path: by_kind[known], **_chosen(by_kind[known], arguments, path)}
-    return found
-
-
-def _is_chosen(option: _Option, chosen: Mapping[tuple[str, ...], type]) -> bool:
-    """Whether an option is of the operation itself or of a chosen class, and of chosen classes around that."""
-    within = option.path[:-1]
-    return not within or chosen.get(within) is option.owner
-
-
-def _first(operation: type[Operation]) -> str:
-    """The field that is given without its name: the first input, or file."""
-    fields = record_fields(operation)
-    inputs = input_infos(operation)
-    return next((f.name for f in fields if f.name in inputs or hints(operation)[f.name] is File), "")
-
-
-def _is_plain(option: _Option) -> bool:
-    """Whether a short help would show an option."""
-    info = param_info(option.field) or part_info(option.field)
-    return info is None or not info.advanced
-
-
-def _is_choice(option: _Option) -> bool:
-    """Whether it says which alternative a part is."""
-    return bool(alternatives(hints(option.owner)[option.field.name]))
-
-
-def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hides: bool = False) -> None:
-    field, hint = option.field, hints(option.owner)[option.field.name]
-    inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
-    how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
-    dest = _place(option.path)
-    how |= {"help": argparse.SUPPRESS} if hides else {}
-    if option.path == (first,):
-        needed = how.pop("required", False)
-        how["nargs"] = {(True, True): "+", (True, False): "*", (False, False): "?"}.get(("nargs" in how, needed))
-        how.pop("action", None)
-        verb.add_argument(dest, **{**how, "metavar": first.upper()})
-        return
-    verb.add_argument(option.flag, dest=dest, **how)
-
-
-def _words_of(option: _Option) -> Words | None:
-    """How a command says the field of an operation, if not in the usual way."""
-    owner: Any = option.owner
-    return getattr(owner, "words", {}).get(option.field.name)
-
-
-def _how(
-    field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, shows_all: bool, words: Words | None = None
-) -> dict[str, Any]:
-    """Keywords of argparse for a field."""
-    needed = field.default is dataclasses.MISSING
-    if info is not None:
-        kind = f" [{words_of(info.kind)}]" if shows_all and info.kind is not Volume else ""
-        text = _help(info.help, kind, shows_all=shows_all)
-        many = {"nargs": "+", "action": "extend"} if info.many else {}
-        return {"metavar": "FILE", "required": not info.optional, "help": text, **many}
-    setting = param_info(field) or part_info(field)
-    if setting is None:
-        raise TypeError(f"{field.name} has neither param nor part, so that nobody knows what it is")
-    text = _help(setting.help, _default(field), shows_all=shows_all)
-    text = argparse.SUPPRESS if setting.advanced and not shows_all else text
-    if words is not None:
-        return {"action": "append", "nargs": len(words.names), "metavar": words.names, "help": text}
-    if classes := alternatives(hint):
-        return {"choices": [kind_of(one) for one in classes], "help": text}
-    hint = next((one for one in typing.get_args(hint) if one is not type(None)), hint) if is_union(hint) else hint
-    if hint is bool:
-        return {"action": argparse.BooleanOptionalAction, "help": text}
-    if hint is File:
-        return {"metavar": "FILE", "required": needed, "help": text}
-    if hint in _WORDS:
-        choices = getattr(setting, "choices", None)
-        named = {} if choices else {"metavar": setting.unit.upper() or _WORDS[hint]}
-        return {"type": integer if hint is int else hint, "choices": choices, "help": text, **named}
-    members = typing.get_args(hint)
-    count = "+" if members[-1:] == (Ellipsis,) else len(members)
-    if members == (int, Ellipsis):
-        return {"type": whole_numbers, "metavar": "NUMBERS", "help": text}
-    if typing.get_origin(hint) is tuple and members[0] in _WORDS:
-        word = setting.unit.upper() or _WORDS[members[0]]
-        metavar = word if count == "+" else (word,) * len(members)
-        return {"type": members[0], "nargs": count, "metavar": metavar, "required": needed, "help": text}
-    if typing.get_origin(hint) is tuple and members[0] is File:
-        return {"metavar": "FILE", "nargs": "*", "help": text}
-    raise TypeError(f"{field.name} is {hint}, which no option can say")
-
-
-_WORDS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
-
-
-def _help(text: str, default: str, *, shows_all: bool) -> str:
-    """All that is to be said of an option, or its first sentence, or clause."""
-    first = re.split(r"(?<! al)[.:;] ", text, maxsplit=1)[0].rstrip(".")
-    return f"{text if shows_all else first}{default}".replace("%", "%%")
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    nothing = (dataclasses.MISSING, None, False)  # by identity, since 0.0 == False
-    if field.default in ((), "") or any(field.default is one for one in nothing):
-        return ""
-    value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
-    return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"
+def _add_results(operation: type[Operation], group: Any, most: int | None) -> int:
+    """Add options for the files that results go to; a help shows so many. Returns how many it does not show."""
+    outputs = outputs_of(operation)
+    for name, flags in outputs.items():
+        kind, text = kind_registered(operation.makes[name]), name.replace("_", " ")
+        text += f" ({', '.join(kind.endings)})" if any(kind.endings) else ""
+        text = text if name in [*outputs][:most] else argparse.SUPPRESS
+        word = "FOLDER" if kind.is_folder else "FILE"
+        group.add_argument(*flags, dest=dest_of(name), type=Path, metavar=word, help=text)
+    return len(outputs) - len([*outputs][:most])
 
 
 # -- from options to an operation -------------------------------------------------------------------------------------
@@ -350,7 +187,7 @@ def _made(
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
         path = (*before, field.name)
-        value = values.get(_place(path))
+        value = values.get(place_of(path))
         if path in chosen:
             given[field.name] = _made(chosen[path], values, chosen, path, getattr(usual, field.name, field.default))
         elif value is None or value == []:
@@ -358,7 +195,7 @@ def _made(
         elif info := inputs.get(field.name):
             assert read is not None
             paths = [path for one in value for path in files_named(one)] if info.many else [value]
-            opened = tuple(read.opened(one, info, is_first=field.name == _first(cls)) for one in paths)
+            opened = tuple(read.opened(one, info, is_first=field.name == first_of_fields(cls)) for one in paths)
             given[field.name] = opened if info.many else opened[0]
         elif words := getattr(cls, "words", {}).get(field.name):
             given[field.name] = words.value(value)
@@ -374,14 +211,14 @@ def _made(
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of how files are read."""
-    found = {one.field.name: values.get(_place(one.path)) for one in _reading_options(operation)}
+    found = {one.field.name: values.get(place_of(one.path)) for one in reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
     """Run a verb with its options."""
     values = vars(options)
-    outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
+    outputs = {flags[0]: (name, values[dest_of(name)]) for name, flags in outputs_of(operation).items()}
     wanted = {flag: one for flag, one in outputs.items() if one[1] is not None}
     tells = operation.needs_no_file or (options.json and operation.summary is not Operation.summary)
     if outputs and not wanted and options.record is None and not tells:

@@ -8,6 +8,8 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
+from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
 from napari_gpubio.core.operations.differences import difference
 from napari_gpubio.core.operations.files import read_record
@@ -20,7 +22,7 @@ from napari_gpubio.core.operations.sessions import is_session, open_session, rer
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.report import measured, show_at_once, warn, wrote
+from napari_gpubio.core.report import DEVICES, measured, show_at_once, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.text import one_line
 from napari_gpubio.core.volumes import stem_of
@@ -31,17 +33,16 @@ _DIGITS = 12
 
 def add_verbs(verbs: Any) -> None:
     """Add ``run``, ``compare``, ``show`` and ``report`` to the command line."""
-    for name, about, do in (
-        ("run", "make what a record or a session holds again, and write it", _run),
-        ("compare", "make a session again and say which layers differ, or where two records do", _compare),
-        ("show", "say what a record or a session holds, without running it", _show),
-        (
-            "report",
-            "write a page with pictures, numbers and provenance of a session, a folder or a file",
-            _report,
-        ),
+    compares = "make a session again and say which layers differ, or where two records do"
+    reports = "write a page with pictures, numbers and provenance of a session, a folder or a file"
+    for name, about, do, *examples in (
+        ("run", "make what a record or a session holds again, and write it", _run, "run record.json --out again"),
+        ("compare", compares, _compare, "compare session.zip", "compare before.json after.json"),
+        ("show", "say what a record or a session holds, without running it", _show, "show session.zip"),
+        ("report", reports, _report, "report session.zip --out study.html"),
     ):
-        verb = verbs.add_parser(name, help=about, description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False)
+        texts = {"help": about, "description": f"{about[:1].upper()}{about[1:]}.", "epilog": commands(examples)}
+        verb = verbs.add_parser(name, **texts, formatter_class=Formatter, allow_abbrev=False)
         more = ", or results: a folder or a file" if name == "report" else ""
         verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
         if name == "compare":
@@ -53,7 +54,7 @@ def add_verbs(verbs: Any) -> None:
         if name == "report":
             verb.add_argument("--out", type=Path, default=Path("report.html"), help="page for a browser (.html)")
         if name != "show":
-            verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+            verb.add_argument("--device", default="auto", help=DEVICES)
         verb.set_defaults(run=do)
 
 
@@ -117,7 +118,7 @@ def _compare(options: argparse.Namespace) -> int:
         for path, old, new in found:
             show_at_once(f"{path or 'verb'}: {_words(old)} -> {_words(new)}")
         measured(differences=[path for path, _, _ in found])
-        return int(bool(found))
+        return Exit.NOT_PASSED if found else Exit.DONE
     state, same = _opened(options), dict[str, bool]()
     if state.shown and not any(one.digest for one in state.shown):
         raise InvalidInput(
@@ -134,7 +135,7 @@ def _compare(options: argparse.Namespace) -> int:
         outcome = "same" if is_same else f"differs ({one.digest[:_DIGITS]}, now {now[:_DIGITS]}; {one.software})"
         show_at_once(f"{one_line(one.name)}: {outcome}")
     measured(same=same)
-    return int(not all(same.values()))
+    return Exit.DONE if all(same.values()) else Exit.NOT_PASSED
 
 
 def _report(options: argparse.Namespace) -> int:

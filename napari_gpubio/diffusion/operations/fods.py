@@ -30,6 +30,8 @@ _FRAMES = ("auto", *FRAMES)
 class OpenFods(Reading, verb="open-fods", makes={"fods": FodField}):
     """Open fiber orientation distributions (FODs) of MRtrix, DIPY or this program."""
 
+    examples = ("open-fods fod.nii.gz --basis descoteaux --out fod.mif",)
+
     file: File = part("File", "NIfTI, MRtrix image or .pam5 file.")
     basis: str = param("auto", "Basis", "Harmonics of the FODs.", choices=("auto", *BASES))
     frame: str = param("auto", "Axes", "That the FODs refer to.", choices=_FRAMES)

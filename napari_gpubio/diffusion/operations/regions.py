@@ -45,6 +45,8 @@ class OpenAtlas(Reading, verb="open-atlas", makes={"atlas": Atlas}):
 class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
     """Open a region: a mask, or a label of an atlas."""
 
+    examples = ("open-region aparc.nii.gz:Brain-Stem --record stem.json",)
+
     file: File = part("File", "NIfTI or MRtrix image: a mask, or labels.")
     label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.", advanced=True)
     table: File | None = part(
@@ -112,6 +114,8 @@ def _numbers(text: str, values: str, count: int) -> list[float]:
 class SphereRegion(Reading, verb="sphere", makes={"region": AnyRegion}):
     """A ball as a region."""
 
+    examples = ("sphere --center-mm 0 -5 22 --radius-mm 4 --record ball.json",)
+
     center_mm: Point = part("Center", "World position.", unit="mm")
     radius_mm: float = param(5.0, "Radius", "Of the ball.", unit="mm", above=0.0)
     name: str = param("sphere", "Name", "As people know it.", compare=False)
@@ -124,6 +128,8 @@ class SphereRegion(Reading, verb="sphere", makes={"region": AnyRegion}):
 @dataclass(frozen=True, kw_only=True)
 class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
     """A box along the axes of the world as a region."""
+
+    examples = ("box --corner-mm -4 -9 18 --opposite-mm 4 -1 26 --record box.json",)
 
     corner_mm: Point = part("Corner", "World position.", unit="mm")
     opposite_mm: Point = part("Opposite corner", "World position.", unit="mm")

@@ -52,6 +52,8 @@ _MAPS = dict.fromkeys(("fa", "md", "ad", "rd", "v1", "dec"), Volume)
 class OpenTensors(Reading, verb="open-tensors", makes={"field": TensorField, **_MAPS}):
     """Open a tensor image of MRtrix, FSL, DIPY or this program, and make its maps."""
 
+    examples = ("open-tensors tensors.nii.gz --order fsl --fa-out fa.nii.gz",)
+
     file: File = part("File", "NIfTI or MRtrix image of tensors.")
     order: str = param(
         "auto", "Order", "Of the components of a tensor image.", choices=("auto", "mrtrix", "fsl", "dipy", "full")

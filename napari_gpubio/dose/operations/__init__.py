@@ -8,6 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.exchange import Tabular
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, file, given
@@ -175,7 +176,8 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             ],
         }  # fmt: skip
         lines = [f"{one.status:14} {one.constraint}  ({one.text})" for one in results]
-        return Summary((*_lines(table), *lines), numbers, int(any(one.status != PASS for one in results)))
+        status = Exit.DONE if all(one.status == PASS for one in results) else Exit.NOT_PASSED
+        return Summary((*_lines(table), *lines), numbers, status)
 
 
 def _lines(table: MetricTable) -> list[str]:

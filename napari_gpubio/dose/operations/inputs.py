@@ -69,6 +69,8 @@ class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
 class DoseOf(Reading, verb="dose-of", makes={"dose": Dose}):
     """Take a volume, such as a simulated fluence, or one of a series, as a dose."""
 
+    examples = ("dose-of fluence.nii.gz --unit J/cm2 --out dose.nii.gz",)
+
     volume: Ref[Volume] = given("Volume", "Values, which are converted from logarithms.")
     standard_error: Ref[Volume] | None = given(
         "Standard error", "Of the linear values, in their unit, on their grid.", optional=True
@@ -173,6 +175,8 @@ class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures":
 @dataclass(frozen=True, kw_only=True)
 class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
     """Take a volume of labels, such as painted ones, as structures."""
+
+    examples = ("labels-of painted.nii.gz --names 1=heart --record organs.json",)
 
     volume: Ref[Volume] = given("Volume", "Whole numbers, of which 0 is no structure.")
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")

@@ -53,6 +53,8 @@ def _matrix(rows: list[list[str]]) -> tuple[Row, ...]:
 class OpenProbe(Reading, verb="open-probe", makes={"probe": Probe}):
     """Open a probe, and take it to the world of a head by landmarks or an affine, unless it is there already."""
 
+    examples = ("open-probe probe.snirf --landmarks Nz 0 85 -40 --landmarks LPA -80 0 -40 --record probe.json",)
+
     words: ClassVar[Any] = {
         "landmarks": Words(("NAME", "X", "Y", "Z"), _landmarks),
         "affine": Words(("FILE",), _matrix),
@@ -125,6 +127,8 @@ def _media(rows: list[list[str]]) -> tuple[MediaAt, ...]:
 @dataclass(frozen=True, kw_only=True)
 class OpenHead(Reading, verb="open-head", makes={"head": Head}):
     """Open a segmented head, and say what its labels are at all wavelengths: one of three ways."""
+
+    examples = ("open-head head.nii.gz --head-table 'Strangman 2003' --record head.json",)
 
     words: ClassVar[Any] = {
         "presets": Words(("LABEL", "PRESET"), presets_of),

@@ -168,6 +168,8 @@ class _Demands(Operation):
 class Rules(_Demands, verb="rules", makes={"condition": Condition}):
     """Demand something of fibers, as an alternative to what a dissection demands; all of it must hold."""
 
+    examples = ("rules left.nii.gz right.nii.gz --range mean_fa 0.3 1 --record rules.json",)
+
     def check(self) -> None:
         """Raise InvalidInput if nothing is demanded."""
         if not self.range and next(self.inputs(), None) is None:

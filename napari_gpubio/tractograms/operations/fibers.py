@@ -82,6 +82,8 @@ _LAYERS = "napari_gpubio.tractograms.gui.fibers:layers_of_tractogram"
 class OpenTractogram(Reading, verb="open-tractogram", makes={"fibers": Tractogram}):
     """Open fibers: a tractogram of TrackVis, MRtrix, TRX, VTK or DSI Studio."""
 
+    examples = ("open-tractogram fibers.tt.gz --reference t1.nii.gz --out fibers.trx",)
+
     file: File = part("File", "Tractogram; of a folder as a trx archive holds it, its header.json.")
     beside: tuple[File, ...] = part(
         "Beside it", "The other files of the folder; the tck file of a tsf file.", default=()
@@ -118,6 +120,8 @@ class OpenTractogram(Reading, verb="open-tractogram", makes={"fibers": Tractogra
 @dataclass(frozen=True, kw_only=True)
 class OpenFibers(OpenTractogram, verb="open-fibers", makes={"fibers": Fibers}):
     """Open fibers without reading them, where the format allows to go through a file block by block."""
+
+    examples = ("open-fibers fibers.tck --out fibers.trx",)
 
     def read(self, data: Any) -> Any:
         """Return the file, or all that it holds where that is needed."""

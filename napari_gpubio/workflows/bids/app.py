@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, integer
+from napari_gpubio.core.command_line import integer
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.exits import Exit
+from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import reading
-from napari_gpubio.core.report import measured, show_at_once, tell, warn
+from napari_gpubio.core.report import DEVICES, measured, show_at_once, tell, warn
 from napari_gpubio.verbs import LEVELS
 from napari_gpubio.workflows.bids.analyses import ANALYSES
 from napari_gpubio.workflows.bids.dataset import open_dataset
@@ -28,6 +30,7 @@ _HELP = {
     "dose": "dose-volume histograms of each subject of a BIDS dataset",
 }
 
+_EXAMPLE = "study derivatives/napari-gpubio participant --participant-label 01 02"
 _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "tracts": {
         "--mppca": {"action": "store_true", "help": "take the noise out of scans first"},
@@ -48,7 +51,8 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 def add_apps(verbs: Any, names: Sequence[str]) -> None:
     """Add verbs of BIDS datasets, by their names, to the parser of verbs."""
     for name in names:
-        verb = verbs.add_parser(name, help=_HELP[name], allow_abbrev=False, description=f"Make {_HELP[name]}.")
+        texts = {"help": _HELP[name], "description": f"Make {_HELP[name]}.", "epilog": commands([f"{name} {_EXAMPLE}"])}
+        verb = verbs.add_parser(name, **texts, formatter_class=Formatter, allow_abbrev=False)
         verb.add_argument("bids_dir", type=Path, help="folder of the dataset")
         verb.add_argument("output_dir", type=Path, help="folder for the results, a dataset of derivatives")
         verb.add_argument("analysis_level", choices=LEVELS, help="participant; there is nothing to do for a group")
@@ -56,7 +60,7 @@ def add_apps(verbs: Any, names: Sequence[str]) -> None:
             flags = f"--{entity}-label", f"--{entity}_label"
             verb.add_argument(*flags, nargs="+", default=[], metavar="LABEL", help=f"{entity}s, without sub- or ses-")
         verb.add_argument("--derivatives", type=Path, nargs="+", default=[], metavar="DIR", help="more derivatives")
-        verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+        verb.add_argument("--device", default="auto", help=DEVICES)
         for flag, how in _OPTIONS[name].items():
             verb.add_argument(flag, **how)
         verb.set_defaults(run=functools.partial(_run, name), record=None)
@@ -84,14 +88,14 @@ def _run(name: str, options: argparse.Namespace) -> int:
                 failed[subject] = why
         except Stopped as error:
             tell([f"sub-{subject}: {error}"])
-            return STOPPED
+            return Exit.STOPPED
         STORE.clear()
     done = len({*subjects}) - len(failed)
     for subject, why in failed.items():
         sys.stdout.write(f"sub-{subject} failed: {why}\n")
     sys.stdout.write(f"{done} of {len({*subjects})} subjects are complete in {out.folder}; {len(failed)} failed\n")
     measured(complete=done, failed=failed)
-    return int(bool(failed))
+    return Exit.NOT_PASSED if failed else Exit.DONE
 
 
 def _analyze(name: str, out: Derivatives, subject: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.bids import DESCRIPTION
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.layer_files import RECORD
@@ -110,7 +110,7 @@ class Derivatives:
         there = [path for name, path in paths.items() if path.exists() and name != operation.continues]
         if there and not self.options.force:
             raise Occupied(f"{there[0]} was made in another way; give another folder, or --force to replace it")
-        if run_verb(operation, {path.name: (name, path) for name, path in paths.items()}, self.options) == STOPPED:
+        if run_verb(operation, {path.name: (name, path) for name, path in paths.items()}, self.options) == Exit.STOPPED:
             for path in (path for name, path in paths.items() if name != operation.continues):
                 path.unlink(missing_ok=True)  # a part of a result, which may be taken for all of it
             raise Stopped("stopped; the same command goes on")

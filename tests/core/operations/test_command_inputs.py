@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli
-from napari_gpubio.core.command_line import STOPPED, Parser
+from napari_gpubio.core.command_line import Parser
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import (
     Conversion,
     File,
@@ -193,7 +194,7 @@ def test_a_run_that_was_stopped_goes_on_with_its_file(volumes, monkeypatch, caps
 
     with monkeypatch.context() as patch:
         patch.setattr(Sums, "steps", stopping)
-        assert call(volumes / "v1.nii", "--out", out) == STOPPED
+        assert call(volumes / "v1.nii", "--out", out) == Exit.STOPPED
         assert "the same command goes on" in capsys.readouterr().err
     assert result(out) == {"value": 120.0, "parts": 2, "complete": False, "notes": []}
     assert call(volumes / "v1.nii", "--out", out) == 0

@@ -22,7 +22,8 @@ from napari_gpubio.core.operations import (
     verbs,
     write_record,
 )
-from napari_gpubio.core.operations.commands import _options, _prepare, add_verb
+from napari_gpubio.core.operations.command_options import options_of
+from napari_gpubio.core.operations.commands import _prepare, add_verb
 from napari_gpubio.core.report import add_common
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import read_volume, write_volume
@@ -167,7 +168,7 @@ def test_help_shows_what_is_chosen_and_help_all_the_rest(capsys):
 
 def test_no_verb_has_an_option_twice_and_every_field_is_one():
     for cls in verbs().values():
-        options = {one.path: one.flag for one in _options(cls)}
+        options = {one.path: one.flag for one in options_of(cls)}
         flags = {}
         for path, flag in options.items():
             flags.setdefault(flag, set()).add((path[:-1], path[-1]))

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion import (
     CsdSettings,
@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_what_was_done(one_fiber, wm, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(operations.deconvolution, "deconvolve_steps", interrupted)
     dwi, out = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz"
     words = ["--mask", one_fiber / "mask.nii.gz", "--response", wm, "--out", out]
-    assert run("fod", dwi, *words) == STOPPED
+    assert run("fod", dwi, *words) == Exit.STOPPED
     assert 0 < read_fods(out).mask.sum() < 1008
     assert f"only {read_fods(out).mask.sum():,} of 1,008 voxels have FODs" in capsys.readouterr().err
 

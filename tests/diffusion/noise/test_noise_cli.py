@@ -4,8 +4,8 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import Store, read_record
 from napari_gpubio.core.operations import run as run_operation
 from napari_gpubio.core.volumes import write_volume
@@ -87,7 +87,7 @@ def test_nothing_is_written_of_a_stopped_run(given, monkeypatch, capsys):
         return whole(*arguments, stop=stop, **options)
 
     monkeypatch.setattr(operations.noise, "denoise_scan_steps", stopping)
-    assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz") == STOPPED
+    assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz") == Exit.STOPPED
     assert not (folder / "clean.nii.gz").exists()
     assert "nothing was written" in capsys.readouterr().err
 

@@ -11,8 +11,8 @@ import pytest
 
 from napari_gpubio.cli import main
 from napari_gpubio.core import operations
-from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import State, Store, command_runs, open_session, save_session
 from napari_gpubio.core.operations.files import output_of_record, read_record
 from napari_gpubio.core.operations.graphs import files_of
@@ -245,7 +245,7 @@ def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, caps
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(command_runs, "draw_progress", interrupt_once)
-    assert run(folder, "--wavelengths-nm", "760", "--out", str(folder / "model.nc")) == STOPPED
+    assert run(folder, "--wavelengths-nm", "760", "--out", str(folder / "model.nc")) == Exit.STOPPED
     assert "model_unfinished.npz" in capsys.readouterr().out
     assert not (folder / "model.nc").exists()
     with np.load(folder / "model_unfinished.npz") as found:
