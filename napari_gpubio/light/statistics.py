@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.optics.detectors import AnyDetector, DetectedPhotons, Detector, detector_names
 from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.estimates import fluence_units as fluence_units
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.pooled_variance import pooled_variance
 from napari_gpubio.optics.sources import Source

@@ -149,3 +149,18 @@ def test_histograms_agree_with_the_table_of_the_light_panel(result):
         assert curve.zero_percent == pytest.approx(100 * np.mean(values == 0))
         bounds = [1000 * curve.volume_at(threshold * factor) for factor in (1 + 1 / 64, 1 - 1 / 64)]
         assert bounds[0] - 1e-9 <= numbers.above_mm3 <= bounds[1] + 1e-9
+
+
+def test_what_rounding_leaves_below_zero_is_no_light_so_that_regions_keep_theirs():
+    head = optics.phantom.load_head_phantom()
+    corner = (0, 31, 23)
+    part = tuple(slice(start, start + 32) for start in corner)
+    affine = head.affine.copy()
+    affine[:3, 3] = (head.affine @ [*corner, 1])[:3]
+    domain = Domain(labels=np.ascontiguousarray(head.labels[part]), affine=affine, media=head.media)
+    source = optics.Pencil(position_mm=(-75, -18, 8), direction=(1, 0, 0))
+    few = light.simulate(domain, source, light.LightSettings(photons=500, halves=True), device="cpu")
+    image = workflows.clean_fluence(few, device="cpu").image
+    assert image.min() >= 0
+    scalp = workflows.dose_by_region(few, image, device="cpu")["scalp"]
+    assert scalp.mean == pytest.approx(image[domain.labels == 1].mean(dtype=float), rel=1e-6)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from napari_gpubio.core.exchange import Described
 from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.arrays import CHECKSUM_DIGITS, array_checksum
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.verbs import OF_ENGINES
 
 T = TypeVar("T")
 
@@ -150,10 +152,24 @@ def kind_registered(type_: type) -> Kind[Any]:
     TypeError
         If nobody has registered it.
     """
-    for base in type_.__mro__:
-        if base in _kinds:
-            return _kinds[base]
-    raise TypeError(f"{type_.__name__} is no registered kind of result")
+    found = _known(type_)
+    if found is None and (engine := _engine_of(type_)) is not None:  # nobody has needed its verbs before
+        importlib.import_module(f"napari_gpubio.{engine}.operations")
+        found = _known(type_)
+    if found is None:
+        raise TypeError(f"{type_.__name__} is no registered kind of result")
+    return found
+
+
+def _known(type_: type) -> Kind[Any] | None:
+    return next((_kinds[base] for base in type_.__mro__ if base in _kinds), None)
+
+
+def _engine_of(type_: type) -> str | None:
+    """The engine whose type it is, if it has verbs."""
+    package, _, rest = type_.__module__.partition(".")
+    engine = rest.partition(".")[0]
+    return engine if package == "napari_gpubio" and engine in OF_ENGINES else None
 
 
 def digest(value: Any) -> str:

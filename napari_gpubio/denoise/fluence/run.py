@@ -236,6 +236,7 @@ class _Gates:
         """Store a denoised gate in its own unit; outside the mask nothing changes."""
         found, factor = run.snapshot(), self._first.dtype.type(run.problem.scale)
         values, error, raw_error = (scaled(x, factor) for x in (found.values, found.error, found.raw_error))
+        np.maximum(values, 0, out=values)  # where sums cancel, rounding may leave -1e-20, which is no light
         found = Smoothed(values, found.scale, error, raw_error)
         if self._first.ndim == 3 and self._mask is None:
             self._kept = found  # not copied: new pages take longer than the numbers on them

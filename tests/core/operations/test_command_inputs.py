@@ -1,6 +1,8 @@
 """Verbs of the command line: files of another kind, patterns, words of their own, and runs that go on."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -202,3 +204,10 @@ def test_a_run_that_was_stopped_goes_on_with_its_file(volumes, monkeypatch, caps
     assert result(out)["value"] == 4 * 60
     assert call(volumes / "v1.nii", "--out", out) == 2, "what is complete is not replaced"
     assert "there is already" in capsys.readouterr().err
+
+
+def test_a_verb_takes_what_another_engine_makes_in_a_fresh_process(tmp_path):
+    command = [sys.executable, "-m", "napari_gpubio.cli", "clean-fluence", "nothing.npz", "-o", "clean.nii.gz"]
+    failed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert failed.returncode == 2
+    assert "nothing.npz does not exist" in failed.stderr
