@@ -71,9 +71,9 @@ def stored(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values[::-1, ::-1].transpose(2, 1, 0))
 
 
-def write_ct(folder: Path, step: float = 2.0, slice_mm: float = 6.0) -> None:
-    """Write a slice every 6 mm, with some noise."""
-    shape, affine = (200, 120, 50), np.diag([step, step, slice_mm, 1.0])
+def write_ct(folder: Path, step: float = 2.0, slice_mm: float = 9.0) -> None:
+    """Write a slice every 9 mm, with some noise."""
+    shape, affine = (200, 120, 34), np.diag([step, step, slice_mm, 1.0])
     affine[:3, 3] = [-(n - 1) / 2 * affine[i, i] for i, n in enumerate(shape)]
     values = np.full(shape, -1000.0)
     for one in treatment_structures():
