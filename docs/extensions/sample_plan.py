@@ -15,7 +15,7 @@ from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 from napari_gpubio.dose.samples import PRESCRIPTION_GY, treatment_dose, treatment_structures
 from napari_gpubio.dose.structures import inside
 
-TO_PATIENT = np.array([-1.0, -1.0, 1.0])  # world axes are right, anterior, superior; DICOM's are left, posterior, superior
+TO_PATIENT = np.array([-1.0, -1.0, 1.0])  # from right, anterior, superior to left, posterior, superior
 GRID_SCALING = 0.002  # Gy of one stored step
 FRACTIONS = 30
 HOUNSFIELD = {"body": 20, "left lung": -760, "right lung": -760, "target": 60, "cord": 35}
@@ -49,9 +49,9 @@ def named(kind: str, **values: object) -> Dataset:
 
 def save(made: Dataset, path: Path) -> None:
     """Write a dataset."""
-    made.file_meta = FileMetaDataset()
-    made.file_meta.MediaStorageSOPClassUID, made.file_meta.MediaStorageSOPInstanceUID = made.SOPClassUID, made.SOPInstanceUID
-    made.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    made.file_meta = about = FileMetaDataset()
+    about.MediaStorageSOPClassUID, about.MediaStorageSOPInstanceUID = made.SOPClassUID, made.SOPInstanceUID
+    about.TransferSyntaxUID = ExplicitVRLittleEndian
     made.save_as(path, enforce_file_format=True)
 
 

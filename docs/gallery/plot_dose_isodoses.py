@@ -26,8 +26,8 @@ axes.imshow(gray[:, :, middle].T, cmap="gray", origin="lower", extent=extent, vm
 percent = 100 * given.values[:, :, middle].T / PRESCRIPTION_GY
 levels = [10, 30, 50, 80, 95, 105]
 colors = plt.get_cmap("turbo")(np.linspace(0.1, 0.95, len(levels)))
-drawn = axes.contour(percent, levels=levels, colors=colors, extent=extent, linewidths=1.6)
-axes.legend([plt.Line2D([], [], color=color, lw=2) for color in colors], [f"{level} %" for level in levels],
-            title="of 90 Gy", loc="upper right", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor="white").get_title().set_color("white")  # fmt: skip
+axes.contour(percent, levels=levels, colors=colors, extent=extent, linewidths=1.6)
+lines = [plt.Line2D([], [], color=color, lw=2, label=f"{level} %") for level, color in zip(levels, colors, strict=True)]
+axes.legend(handles=lines, loc="upper right", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor="white")
 axes.set(xlabel="right (mm)", ylabel="anterior (mm)", xlim=(-180, 229), ylim=(-115, 115))
 figure.tight_layout()

@@ -6,7 +6,6 @@ Light under a source on the scalp of the head phantom: how much of each tissue r
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 from napari_gpubio import light, optics, workflows
 
@@ -18,7 +17,7 @@ figure, axes = plt.subplots(figsize=(7, 4))
 for one in workflows.dose_by_region(result):
     lit = one.doses > 0
     axes.loglog(one.doses[lit], one.volumes_cc[lit], lw=2, label=one.name)
-axes.set(xlabel="fluence per launched photon (1/mm²)", ylabel="volume with at least as much (cc)", xlim=(1e-7, 1), ylim=(1e-2, 300))
+axes.set(xlabel="fluence per launched photon (1/mm²)", ylabel="volume (cc)", xlim=(1e-7, 1), ylim=(1e-2, 300))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 figure.tight_layout()

@@ -18,7 +18,8 @@ second = dataclasses.replace(first, values=np.roll(first.values, 2, axis=0), nam
 change = dose.difference_of_doses(first, second)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=(1.2, 1))
-shown = left.imshow(change.values[:, :, 42].T, cmap="RdBu_r", vmin=-80, vmax=80, origin="lower", extent=(-232, 232, -120, 120))
+extent = (-232, 232, -120, 120)
+shown = left.imshow(change.values[:, :, 42].T, cmap="RdBu_r", vmin=-80, vmax=80, origin="lower", extent=extent)
 for one in treatment_structures():
     for loop in (loop for loop in one.world_loops if abs(loop[0, 2]) < 2):
         left.plot(*np.vstack([loop, loop[:1]]).T[:2], color=[c / 400 for c in one.color], lw=1)

@@ -21,7 +21,8 @@ pulse = flow_pulsatility(times, flow, PulsatilitySettings(slowest_bpm=300, faste
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), width_ratios=(1.6, 1))
 left.plot(times[:200], flow[:200], lw=1)
 left.set(xlabel="time (s)", ylabel="flow index (1/s)", title="flow of a region")
-right.fill_between(pulse.phase, pulse.course - 2 * pulse.course_error, pulse.course + 2 * pulse.course_error, alpha=0.25)
+band = 2 * pulse.course_error
+right.fill_between(pulse.phase, pulse.course - band, pulse.course + band, alpha=0.25)
 right.plot(pulse.phase, pulse.course, lw=2)
 right.plot(pulse.folded_phase, pulse.folded, ".", color="gray")
 right.set(xlabel="phase of the beat", title=f"{pulse.rate_bpm:.0f} beats/min, index {pulse.index:.2f}")
