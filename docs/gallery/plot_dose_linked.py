@@ -19,3 +19,4 @@ curves.tools.dose.setChecked(True)
 curves.tools.inside.setCurrentText("target")
 curves.link.move_dose_line(60.0)
 viewer.reset_view()
+viewer.camera.zoom *= 1.4
