@@ -15,7 +15,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import PRESCRIPTION, TARGET, DoseModel, Model, PlanModel, ValueModel
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
 
-_GIVE_IT = "give it (reference_dose=, --reference-dose)"
+_GIVE_IT = "give it (reference_dose=, --reference-dose, or by --plan)"
 STATISTICS: dict[str, Callable[[Dvh], float]] = {
     "Mean": lambda dvh: dvh.mean,
     "Min": lambda dvh: dvh.least,
