@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio import ENGINES, __version__
+from napari_gpubio.core import real_samples
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
@@ -36,7 +37,7 @@ from napari_gpubio.verbs import OF_ENGINES, engine_of
 _FOLDER = Path(__file__).parent
 CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
 PANELS_WITH_CASES = tuple(name for name in ENGINES if (_FOLDER / name / "gui" / "checks.py").exists())
-_OWN = ("demo", "check", "bench", "warm", "info", *session_verbs.VERBS)
+_OWN = ("demo", "check", "bench", "warm", "info", "sample", *session_verbs.VERBS)
 _DEMO_FOLDER = Path("napari-gpubio-demo")
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
@@ -106,6 +107,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
     info.set_defaults(run=_info)
 
+    real_samples.add_verb(verbs)
     session_verbs.add_verbs(verbs)
     for engine in engines:
         add_verbs(verbs, importlib.import_module(f"napari_gpubio.{engine}.operations"))
