@@ -69,9 +69,9 @@ class Transform:
         if self.displacement is not None and self.grid is not None:
             from scipy.ndimage import map_coordinates
 
-            at = np.moveaxis(apply_affine(np.linalg.inv(self.grid), points), -1, 0)
+            at = apply_affine(np.linalg.inv(self.grid), points.reshape(-1, 3)).T
             moved = [map_coordinates(self.displacement[..., k], at, order=1, output=float) for k in range(3)]
-            points = points + np.stack(moved, -1)
+            points = points + np.stack(moved, -1).reshape(points.shape)
         return apply_affine(self.matrix, points)
 
     def lines(self) -> Iterator[str]:

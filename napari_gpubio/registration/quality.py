@@ -18,7 +18,7 @@ def foreground(values: Array) -> npt.NDArray[np.bool_]:
     low = values.min()
     inside = values > low
     if np.count_nonzero(~inside) < _ZEROS * values.size:  # noise around it
-        inside = values > _otsu(values)
+        inside = values > low + (_otsu(values) - low) / 2  # between the noise and the darker tissues
     opened = binary_opening(inside)
     return np.asarray(binary_fill_holes(opened if opened.any() else inside))
 

@@ -24,6 +24,7 @@ _MOST_VOXELS = 160  # along the longest edge of the last level
 _DRAWN = 40_000  # voxels that count in each
 _FIRST_STEPS = (4.0, 2.0, 1.0)  # of the optimizer; an affine transform goes astray with such long ones
 _OF_AFFINE = 0.2
+_TRIED, _GO_ON = 8, 3  # iterations of each start, and how many of them go on
 _SHEARED = 1e-3  # edges of a voxel
 _TURNS_DEGREES = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
 
@@ -115,6 +116,8 @@ class _Search(NamedTuple):
         step *= _OF_AFFINE if isinstance(start, library.AffineTransform) else 1.0
         method.SetOptimizerAsRegularStepGradientDescent(step, 1e-3, iterations or self.settings.iterations, 0.6, 1e-8)
         method.SetOptimizerScalesFromPhysicalShift()
+        method.SetNumberOfThreads(1)  # sums of several come in another order each time
+        method.SetNumberOfWorkUnits(1)
         method.SetInitialTransform(found, inPlace=True)
         if self.mask is not None:
             method.SetMetricFixedMask(library.Cast(self.mask.itk(), library.sitkUInt8))
@@ -186,8 +189,9 @@ register = driven(register_steps)
 def _levels(search: _Search, pairs: list[tuple[_Image, _Image]]) -> Generator[Step, None, tuple[float, Any, Any]]:
     """The best metric, its transform, and an affine one of the level before the last."""
     total, metric = len(_LEVELS) + 3, 0.0
-    tried = [search.improve(*pairs[0], start, 0, 40) for start in _starts(*pairs[0])]
-    _, found = max(tried, key=lambda one: one[0])
+    tried = [search.improve(*pairs[0], start, 0, _TRIED) for start in _starts(*pairs[0])]
+    best = sorted(tried, key=lambda one: -one[0])[:_GO_ON]
+    _, found = max((search.improve(*pairs[0], one, 0) for _, one in best), key=lambda one: one[0])
     yield Step(1, total, "rigid, finer")
     metric, found = search.improve(*pairs[1], found, 1)
     yield Step(2, total, "affine")

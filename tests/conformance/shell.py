@@ -45,6 +45,7 @@ VERBS = (
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
     "profiles", "light", "jacobians", "mcml", "mcx", "forward", "denoise", "dvh", "speckle", "mesi",
+    "register", "transform-image", "transform-labels", "sample",
 )  # fmt: skip
 
 

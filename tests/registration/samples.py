@@ -47,7 +47,9 @@ def moved(degrees=(12, -8, 15), zoom=(1.0, 1.0, 1.0)):
     back = (Transform(matrix=np.linalg.inv(truth)),)
     t1 = resampled(head.t1, head.affine, back, shape, grid, linear=True)
     labels = resampled(head.labels, head.affine, back, shape, grid, linear=False)
-    return SimpleNamespace(t1=t1 + np.random.default_rng(0).normal(0, 15, shape), labels=labels, affine=grid, truth=truth)
+    return SimpleNamespace(
+        t1=t1 + np.random.default_rng(0).normal(0, 15, shape), labels=labels, affine=grid, truth=truth
+    )
 
 
 def largest_error_mm(matrix, truth):
