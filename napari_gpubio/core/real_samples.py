@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import user_cache
 from napari_gpubio.core.napari_io import LayerData, with_notes
-from napari_gpubio.core.report import tell
+from napari_gpubio.core.report import measured, show_at_once, tell, wrote
 from napari_gpubio.core.steps import Step, driven
 
 MIRROR = "NAPARI_GPUBIO_SAMPLES_FROM"
@@ -60,45 +61,39 @@ class RealSample:
         return f"{self.title}, from {self.home}. {self.license}"
 
 
-_STANFORD = (
-    ("dwi.nii.gz", "md5:0b18513b46132b4d1051ed3364f2acbc"),
-    ("dwi.bvals", "md5:4e08ee9e2b1d2ec3fddb68c70ae23c36"),
-    ("dwi.bvecs", "md5:4c63a586f29afc6a48a5809524a76cb4"),
-    ("t1.nii.gz", "md5:a6a140da6a947d4131b2368752951b0a"),
-    ("aparc-reduced.nii.gz", "md5:742de90090d06e687ce486f680f6d71a"),
-    ("label_info.txt", "md5:39db9f0f5e173d7a2c2e51b07d5d711b"),
+_ALL = (
+    RealSample(
+        name="stanford-hardi",
+        title="Stanford HARDI (diffusion scan of 150 directions, T1, reduced FreeSurfer labels; about 92 MB)",
+        home="https://stacks.stanford.edu/file/druid:yx282xq2090/",
+        files=(
+            ("dwi.nii.gz", "md5:0b18513b46132b4d1051ed3364f2acbc"),
+            ("dwi.bvals", "md5:4e08ee9e2b1d2ec3fddb68c70ae23c36"),
+            ("dwi.bvecs", "md5:4c63a586f29afc6a48a5809524a76cb4"),
+            ("t1.nii.gz", "md5:a6a140da6a947d4131b2368752951b0a"),
+            ("aparc-reduced.nii.gz", "md5:742de90090d06e687ce486f680f6d71a"),
+            ("label_info.txt", "md5:39db9f0f5e173d7a2c2e51b07d5d711b"),
+        ),
+        license="Open Data Commons Public Domain Dedication and License (PDDL 1.0), purl.stanford.edu/yx282xq2090, "
+        "whose record asks not to identify the person. Cite Rokem et al. 2015, doi:10.1371/journal.pone.0123272.",
+        layers="napari_gpubio.diffusion.samples:stanford_layers",
+        phantom="napari_gpubio.diffusion.samples:brain_sample_layers",
+    ),
+    RealSample(
+        name="colin27",
+        title="Colin27 head (scalp, skull, CSF, gray and white matter), as segmented for Cedalion",
+        home="https://doc.ibs.tu-berlin.de/cedalion/datasets/v25.1.0/",
+        files=(
+            ("colin27_segmentation.zip", "sha256:ad02dbd9582033d3c6f712761c2a79228e4bf30c8539f23f3280b8c4c7f9ace1"),
+        ),
+        license="Colin27 is copyright (C) 1993-2009 Louis Collins, McConnell Brain Imaging Centre, Montreal "
+        "Neurological Institute, McGill University: to be used, copied, modified and distributed for any purpose and "
+        "without fee if this notice appears in all copies; provided as is. Cite Holmes et al. 1998.",
+        layers="napari_gpubio.light.samples:colin_layers",
+        phantom="napari_gpubio.light.samples:head_layers",
+    ),
 )
-SAMPLES = {
-    one.name: one
-    for one in (
-        RealSample(
-            name="stanford-hardi",
-            title="Stanford HARDI (diffusion scan of 150 directions, T1, reduced FreeSurfer labels; about 92 MB)",
-            home="https://stacks.stanford.edu/file/druid:yx282xq2090/",
-            files=_STANFORD,
-            license="Open Data Commons Public Domain Dedication and License (PDDL 1.0), purl.stanford.edu/yx282xq2090, "
-            "whose record asks not to identify the person. Cite Rokem et al. 2015, doi:10.1371/journal.pone.0123272.",
-            layers="napari_gpubio.diffusion.samples:stanford_layers",
-            phantom="napari_gpubio.diffusion.samples:brain_sample_layers",
-        ),
-        RealSample(
-            name="colin27",
-            title="Colin27 head (scalp, skull, CSF, gray and white matter), as segmented for Cedalion",
-            home="https://doc.ibs.tu-berlin.de/cedalion/datasets/v25.1.0/",
-            files=(
-                (
-                    "colin27_segmentation.zip",
-                    "sha256:ad02dbd9582033d3c6f712761c2a79228e4bf30c8539f23f3280b8c4c7f9ace1",
-                ),
-            ),
-            license="Colin27 is copyright (C) 1993-2009 Louis Collins, McConnell Brain Imaging Centre, Montreal "
-            "Neurological Institute, McGill University: to be used, copied, modified and distributed for any purpose "
-            "and without fee if this notice appears in all copies; provided as is. Cite Holmes et al. 1998.",
-            layers="napari_gpubio.light.samples:colin_layers",
-            phantom="napari_gpubio.light.samples:head_layers",
-        ),
-    )
-}
+SAMPLES = {one.name: one for one in _ALL}
 
 
 class _Stopped(Exception):
@@ -202,9 +197,6 @@ def add_verb(verbs: Any) -> None:
 
 
 def _run(options: Any) -> int:
-    from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
-    from napari_gpubio.core.report import measured, show_at_once, wrote
-
     if options.name is None:
         for one in SAMPLES.values():
             show_at_once(f"{one.name}: {one.notice}")

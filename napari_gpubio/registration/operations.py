@@ -9,12 +9,12 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
-from napari_gpubio.core.operations.volumes import Volume, array_on_grid
+from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.diffusion.operations.scans import OpenScan  # noqa: F401 - opens the files of the scan
+from napari_gpubio.diffusion.operations import OpenAtlas, OpenScan  # noqa: F401 - they open what these verbs take
 from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.registration.io.transforms import ENDINGS, read_transform, write_transform
 from napari_gpubio.registration.model import Transform
@@ -25,9 +25,9 @@ from napari_gpubio.registration.settings import RegistrationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransform(Reading, verb="open-transform", makes={"transform": Transform}):
-    """Open a transform of ITK, ANTs, or FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
+    """Open a linear transform of ITK, ANTs, or FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
 
-    file: File = part("File", "Transform: .tfm, .txt, .h5, .mat, or a warp of ANTs (NIfTI).")
+    file: File = part("File", "Transform: .tfm, .txt, .mat, .h5.")
     moving: File | None = part("FLIRT's input", "Image that FLIRT was given as -in.", default=None, advanced=True)
     fixed: File | None = part("FLIRT's reference", "Image that FLIRT was given as -ref.", default=None, advanced=True)
 
@@ -38,7 +38,7 @@ class OpenTransform(Reading, verb="open-transform", makes={"transform": Transfor
 
 register_kind(
     Transform,
-    counts=lambda one: (one.matrix, one.displacement, one.grid),
+    counts=lambda one: (one.matrix,),
     endings=ENDINGS,
     write=lambda one, path, _: write_transform(one, path),
     opens=OpenTransform,
@@ -62,11 +62,23 @@ class _Onto(Operation):
 
 
 def _fixed(data: Any) -> Volume:
-    """The image on whose grid the result lies, of a series its first volume."""
-    if data.scan is not None:
-        return Volume(array=data.scan.b0_mean(), affine=data.scan.affine, name="mean b = 0")
+    """The image on whose grid the result lies."""
     found: Volume = data.onto
+    if data.scan is not None:
+        found = Volume(array=data.scan.b0_mean(), affine=data.scan.affine, name="mean b = 0")
     return found
+
+
+def _carried(volume: Volume, transforms: tuple[Transform, ...], fixed: Volume, source: str) -> Volume:
+    """A volume on the grid of another one, whose numbers mean what they meant."""
+    if volume.quantity is not None and volume.quantity.is_log:
+        raise InvalidInput(f"{volume.name} holds logarithms, whose means are wrong ones; give the linear values")
+    if volume.array.ndim < 3:
+        raise InvalidInput(f"{volume.name} is a plane; give a volume")
+    values, shape = np.nan_to_num(volume.array), fixed.array.shape
+    array = resampled(values, volume.affine, transforms, shape, fixed.affine, linear=True)
+    name, unit = (volume.quantity.name, volume.quantity.unit) if volume.quantity else ("signal", "")
+    return fixed.like(array, name=f"{volume.name} on {fixed.name}", quantity=Quantity(name, unit, source=source))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,7 +88,7 @@ class Registered(MadeOf, main="transform"):
     Parameters
     ----------
     image
-        The moving image on the grid of the fixed one.
+        The moving image on the grid of the fixed one; figures are in its quantity's source.
     transform
         From the points of the fixed image to those of the moving one, with its figures.
     checkerboard
@@ -104,20 +116,18 @@ class Register(_Onto, verb="register", makes=_MAKES):
         "register mni.nii.gz --onto t1.nii.gz --method affine --transform-out mni_to_t1.tfm",
     )
     keeps_parts = "a registration that was stopped has not found the place"
-    moving: Ref[Volume] = given("Moving", "Image that is registered: T1, template.")  # keeps its place, the first
-    mask: Ref[Volume] | None = given("Mask", "Voxels of the fixed image that count: not 0.", optional=True)
+    moving: Ref[Volume] = given("Moving", "Image that is registered: T1, template.")
     settings: RegistrationSettings = part("Settings", "Method and levels.", default=RegistrationSettings())
 
     def steps(self, data: Any, *, stop: Any = None, **_: Any) -> Generator[Step, None, Registered]:
         """Find the transform, and resample once."""
         fixed, moving = _fixed(data), data.moving
-        mask = None if data.mask is None else array_on_grid(data.mask, fixed)
-        found = yield from register_steps(
-            moving.array, moving.affine, fixed.array, fixed.affine, self.settings, mask=mask, stop=stop,
-            names=(moving.name, fixed.name),
-        )  # fmt: skip
-        yield Step(0, 1, "resampling")
-        image = _carried(moving, (found,), fixed, "; ".join(found.lines()))
+        names = moving.name, fixed.name
+        steps = register_steps(
+            moving.array, moving.affine, fixed.array, fixed.affine, self.settings, names=names, stop=stop
+        )
+        found = yield from steps
+        image = _carried(moving, (found,), fixed, "; ".join((*found.lines(), *found.notes)))
         board = checkerboard(np.nan_to_num(fixed.array), image.array, fixed.affine, self.settings.blocks_mm)
         shown = fixed.like(board, name=f"checkerboard of {fixed.name} and {moving.name}")
         return Registered(image=image, transform=found, checkerboard=shown)
@@ -125,17 +135,6 @@ class Register(_Onto, verb="register", makes=_MAKES):
     def summary(self, result: Registered) -> Summary:
         """The figures."""
         return Summary(tuple(result.transform.lines()), dict(result.transform.figures))
-
-
-def _carried(volume: Volume, transforms: tuple[Transform, ...], fixed: Volume, source: str) -> Volume:
-    """A volume on the grid of another one, whose numbers mean what they meant."""
-    array = resampled(
-        np.nan_to_num(volume.array), volume.affine, transforms, fixed.array.shape, fixed.affine, linear=True
-    )
-    name, unit = (volume.quantity.name, volume.quantity.unit) if volume.quantity else ("signal", "")
-    if volume.quantity is not None and volume.quantity.is_log:
-        raise InvalidInput(f"{volume.name} holds logarithms, whose means are wrong ones; give the linear values")
-    return fixed.like(array, name=f"{volume.name} on {fixed.name}", quantity=Quantity(name, unit, source=source))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +156,7 @@ class TransformImage(_Through, verb="transform-image", makes={"image": Volume}):
     def steps(self, data: Any, **_: Any) -> Generator[Step, None, Volume]:
         """Resample it."""
         yield Step(0, 1, "resampling")
-        if data.moving.array.ndim < 3:
-            raise InvalidInput(f"{data.moving.name} is a plane; give a volume")
-        return _carried(data.moving, data.through, _fixed(data), _named(self))
+        return _carried(data.moving, data.through, _fixed(data), f"through {len(self.through)} transforms")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,21 +174,16 @@ class TransformLabels(_Through, verb="transform-labels", makes={"labels": Atlas}
         yield Step(0, 1, "looking labels up")
         atlas, fixed = data.moving, _fixed(data)
         found = resampled(atlas.labels, atlas.affine, data.through, fixed.array.shape, fixed.affine, linear=False)
-        if not found.any():
+        there = set(np.unique(found).tolist())
+        if there == {0}:
             raise InvalidInput(
                 f"no label lies in {fixed.name}: check the order of the transforms, which goes from the labels to it, "
                 "and that they are of these images"
             )
-        made = Atlas(labels=found, affine=fixed.affine, names=atlas.names)
-        lost = [atlas.name_of(label) for label in atlas.voxel_counts if label not in made.voxel_counts]
+        lost = [atlas.name_of(label) for label in atlas.voxel_counts if label not in there]
         notes = (f"{len(lost)} of {len(atlas)} labels have no voxel left: {', '.join(lost[:5])}",) * bool(lost)
         return Atlas(labels=found, affine=fixed.affine, names=atlas.names, notes=notes)
 
     def summary(self, result: Atlas) -> Summary:
         """Labels that are there."""
         return Summary((f"{len(result)} labels",), {"labels": len(result)})
-
-
-def _named(operation: _Through) -> str:
-    count = len(operation.through)
-    return f"carried over through {count} transform{'s' * (count != 1)}"

@@ -29,36 +29,32 @@ def resampled(
     linear
         Interpolate; False: the nearest voxel, whose number stays as it is, as that of a label must.
     """
-    shape = tuple(int(n) for n in shape[:3])
-    dtype = np.result_type(array.dtype, np.float32) if linear else array.dtype
-    found = np.zeros((*shape, *array.shape[3:]), dtype)
-    slabs = max(1, _BLOCK // max(1, shape[1] * shape[2]))
-    for first in range(0, shape[0], slabs):
+    x, y, z = (int(n) for n in shape[:3])
+    matrix = np.asarray(grid, float)
+    for one in reversed(transforms):
+        matrix = one.matrix @ matrix
+    matrix = np.linalg.inv(affine) @ matrix
+    found = np.zeros((x, y, z, *array.shape[3:]), np.result_type(array.dtype, np.float32) if linear else array.dtype)
+    slabs = max(1, _BLOCK // max(1, y * z))
+    for first in range(0, x, slabs):
         part = found[first : first + slabs]
-        points = np.moveaxis(np.indices(part.shape[:3], dtype=float), 0, -1)
-        points[..., 0] += first
-        points = apply_affine(grid, points)
-        for one in reversed(transforms):
-            points = one.apply(points)
-        _look_up(array, apply_affine(np.linalg.inv(affine), points), part, linear=linear)
+        voxels = np.moveaxis(np.indices(part.shape[:3], dtype=float), 0, -1) + np.array([first, 0, 0])
+        _look_up(array, apply_affine(matrix, voxels), part, linear=linear)
     return found
 
 
 def _look_up(array: Array, at: Array, out: Array, *, linear: bool) -> None:
     """Values at positions in voxels, shape (..., 3), into ``out``."""
+    from scipy.ndimage import map_coordinates
+
     nearest = np.floor(at + 0.5).astype(np.int64)
     inside = in_grid(nearest, array.shape[:3])
     if not linear:
         out[inside] = array[tuple(nearest[inside].T)]
         return
-    from scipy.ndimage import map_coordinates
-
-    for volume, target in zip(_volumes(array), _volumes(out), strict=True):
-        target[inside] = map_coordinates(volume, at[inside].T, order=1, mode="nearest", output=out.dtype)
-
-
-def _volumes(array: Array) -> list[Array]:
-    return [array] if array.ndim == 3 else [array[..., n] for n in range(array.shape[3])]
+    for n in np.ndindex(*array.shape[3:]):
+        values = map_coordinates(array[(..., *n)], at[inside].T, order=1, mode="nearest", output=out.dtype)
+        out[(..., *n)][inside] = values
 
 
 def checkerboard(fixed: Array, moving: Array, affine: Array, blocks_mm: float) -> npt.NDArray[np.float32]:

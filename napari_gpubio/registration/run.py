@@ -1,6 +1,5 @@
 """Registration of an image to another one: mutual information, from coarse to fine, by SimpleITK."""
 
-import dataclasses
 import threading
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
@@ -12,25 +11,25 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import looks_like_labels
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.registration.library import sitk
-from napari_gpubio.registration.model import Transform
+from napari_gpubio.registration.model import Transform, sitk
 from napari_gpubio.registration.quality import doubts, foreground, mutual_information, overlap, shape_of
 from napari_gpubio.registration.resample import resampled
 from napari_gpubio.registration.settings import RegistrationSettings
 
 Array = npt.NDArray[Any]
-_LEVELS = (4.0, 2.0, 1.0)  # voxels of each, in those of the last
+_LEVELS = (4.0, 2.0, 1.0)  # edges of the cubes of each, in those of the last
 _MOST_VOXELS = 160  # along the longest edge of the last level
-_DRAWN = 40_000  # voxels that count in each
+_DRAWN, _BINS, _SEED = 40_000, 32, 1  # voxels that count in each level, bins of the joint histogram
 _FIRST_STEPS = (4.0, 2.0, 1.0)  # of the optimizer; an affine transform goes astray with such long ones
 _OF_AFFINE = 0.2
 _TRIED, _GO_ON = 8, 3  # iterations of each start, and how many of them go on
 _SHEARED = 1e-3  # edges of a voxel
 _TURNS_DEGREES = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
+_TOTAL = 6
 
 
-def checked_image(array: Array, name: str, *, is_moving: bool) -> Array:
-    """Return a volume of real numbers that can be registered, NaN as 0; InvalidInput if it is none."""
+def _checked(array: Array, name: str, *, is_moving: bool) -> Array:
+    """A volume of real numbers, NaN as 0; InvalidInput if nothing can be found in it."""
     array = np.asarray(array)
     if array.ndim != 3 or min(array.shape) < 4 or array.dtype.kind not in "biuf":
         raise InvalidInput(
@@ -60,12 +59,20 @@ class _Image(NamedTuple):
         """Middle of the foreground, mm."""
         return apply_affine(self.affine, np.argwhere(foreground(self.values)).mean(axis=0))
 
+    def mirrored(self) -> "_Image":
+        return self._replace(values=self.values[::-1])
+
     def itk(self) -> Any:
         image = sitk().GetImageFromArray(np.ascontiguousarray(self.values.T))
         image.SetOrigin(self.affine[:3, 3].tolist())
         image.SetSpacing(voxel_sizes_mm(self.affine).tolist())
         image.SetDirection(rotation_of(self.affine).ravel().tolist())
         return image
+
+    def on(self, fixed: "_Image", matrix: Array) -> Array:
+        """Its values on the grid of another image."""
+        one = (Transform(matrix=matrix),)
+        return resampled(self.values, self.affine, one, fixed.values.shape, fixed.affine, linear=True)
 
 
 def _on_cubes(values: Array, affine: Array, edge_mm: float) -> _Image:
@@ -77,60 +84,48 @@ def _on_cubes(values: Array, affine: Array, edge_mm: float) -> _Image:
     shape = np.maximum(4, np.ceil(np.ptp(world, axis=0) / edge_mm).astype(int))
     grid = np.diag([edge_mm] * 3 + [1.0])
     grid[:3, 3] = world.min(axis=0) + edge_mm / 2
-    sigmas = 0.5 * np.sqrt(np.maximum(0.0, np.square(edge_mm / voxel_sizes_mm(affine)) - 1.0))
-    smooth = gaussian_filter(values, sigmas)
+    smooth = gaussian_filter(values, 0.5 * np.sqrt(np.maximum(0.0, (edge_mm / voxel_sizes_mm(affine)) ** 2 - 1.0)))
     return _Image(resampled(smooth, affine, (), shape, grid, linear=True), grid)
 
 
 def _as_it_is(values: Array, affine: Array, edge_mm: float) -> _Image:
     """An image on its own grid; one with sheared voxels, which SimpleITK has not, on cubes."""
-    straight = rotation_of(affine) * voxel_sizes_mm(affine)
-    is_straight = np.abs(affine[:3, :3] - straight).max() < _SHEARED * voxel_sizes_mm(affine).min()
+    shear = np.abs(affine[:3, :3] - rotation_of(affine) * voxel_sizes_mm(affine)).max()
+    is_straight = shear < _SHEARED * voxel_sizes_mm(affine).min()
     return _Image(values, affine) if is_straight else _on_cubes(values, affine, edge_mm)
-
-
-def _edge_of_last(fixed: Array, fixed_affine: Array, moving_affine: Array, settings: RegistrationSettings) -> float:
-    sizes = [float(np.cbrt(np.prod(voxel_sizes_mm(one)))) for one in (fixed_affine, moving_affine)]
-    longest = float((np.array(fixed.shape) * voxel_sizes_mm(fixed_affine)).max())
-    return settings.resolution_mm or max(*sizes, longest / _MOST_VOXELS)
 
 
 class _Search(NamedTuple):
     """How transforms are searched for."""
 
-    settings: RegistrationSettings
-    mask: _Image | None
+    iterations: int
     stop: threading.Event | None
 
-    def improve(self, fixed: _Image, moving: _Image, start: Any, level: int, iterations: int = 0) -> tuple[float, Any]:
+    def is_stopped(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
+
+    def improve(self, fixed: _Image, moving: _Image, start: Any, level: int, most: int = 0) -> tuple[float, Any]:
         """Return the mutual information that a level finds, and its transform; -inf where the images lie apart."""
         library, found = sitk(), type(start)(start)
-        method = library.ImageRegistrationMethod()
-        method.SetMetricAsMattesMutualInformation(self.settings.bins)
-        share, step = min(1.0, _DRAWN / fixed.values.size), _FIRST_STEPS[level]
+        method, share = library.ImageRegistrationMethod(), min(1.0, _DRAWN / fixed.values.size)
+        method.SetMetricAsMattesMutualInformation(_BINS)
         method.SetMetricSamplingStrategy(method.NONE if share == 1 else method.RANDOM)
-        method.SetMetricSamplingPercentage(share, self.settings.seed)
-        method.SetInterpolator(library.sitkLinear)
+        method.SetMetricSamplingPercentage(share, _SEED)
         method.MetricUseMovingImageGradientFilterOff()  # a gradient of all voxels takes more memory than the image
         method.MetricUseFixedImageGradientFilterOff()
-        step *= _OF_AFFINE if isinstance(start, library.AffineTransform) else 1.0
-        method.SetOptimizerAsRegularStepGradientDescent(step, 1e-3, iterations or self.settings.iterations, 0.6, 1e-8)
+        method.SetInterpolator(library.sitkLinear)
+        step = _FIRST_STEPS[level] * (_OF_AFFINE if isinstance(start, library.AffineTransform) else 1.0)
+        method.SetOptimizerAsRegularStepGradientDescent(step, 1e-3, most or self.iterations, 0.6, 1e-8)
         method.SetOptimizerScalesFromPhysicalShift()
         method.SetNumberOfThreads(1)  # sums of several come in another order each time
         method.SetNumberOfWorkUnits(1)
         method.SetInitialTransform(found, inPlace=True)
-        if self.mask is not None:
-            method.SetMetricFixedMask(library.Cast(self.mask.itk(), library.sitkUInt8))
-        method.AddCommand(library.sitkIterationEvent, lambda: self._is_stopped and method.StopRegistration())
+        method.AddCommand(library.sitkIterationEvent, lambda: self.is_stopped() and method.StopRegistration())
         try:
             method.Execute(fixed.itk(), moving.itk())
         except RuntimeError:  # no voxel of one lies in the other
             return -np.inf, start
         return -float(method.GetMetricValue()), found
-
-    @property
-    def _is_stopped(self) -> bool:
-        return self.stop is not None and self.stop.is_set()
 
 
 def register_steps(
@@ -140,14 +135,13 @@ def register_steps(
     fixed_affine: Array,
     settings: RegistrationSettings | None = None,
     *,
-    mask: Array | None = None,
     names: tuple[str, str] = ("the moving image", "the fixed image"),
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Transform]:
     """Find where the points of an image (fixed) lie in another one (moving), step by step.
 
     Mattes' mutual information is maximized from coarse to fine, from where the headers put both images and from where
-    the middles of their foregrounds meet, each straight and turned by 25° about each axis; the best goes on.
+    the middles of their foregrounds meet, each straight and turned by 25° about each axis; the best go on.
 
     Parameters
     ----------
@@ -157,8 +151,6 @@ def register_steps(
         Their voxel to world, mm, oblique or not.
     settings
         See `RegistrationSettings`.
-    mask
-        Voxels of the fixed image that count: not 0. It lies on its grid.
     names
         Of both, for sentences.
     stop
@@ -171,34 +163,32 @@ def register_steps(
     """
     sitk()
     settings = settings or RegistrationSettings()
-    moving = checked_image(moving, names[0], is_moving=True)
-    fixed = checked_image(fixed, names[1], is_moving=False)
-    yield Step(0, len(_LEVELS) + 3, "resampling both images")
-    edge = _edge_of_last(fixed, fixed_affine, moving_affine, settings)
-    pairs = [(_on_cubes(fixed, fixed_affine, n * edge), _on_cubes(moving, moving_affine, n * edge)) for n in _LEVELS]
-    pairs.append((_as_it_is(fixed, fixed_affine, edge), _as_it_is(moving, moving_affine, edge / 2)))
-    count = None if mask is None else _on_cubes((np.asarray(mask) != 0).astype(np.float32), fixed_affine, edge)
-    search = _Search(settings, None if count is None else count._replace(values=count.values > 0), stop)
-    best = yield from _levels(search, pairs)
-    return (yield from _judged(search, pairs, *best))
+    one = _checked(fixed, names[1], is_moving=False), np.asarray(fixed_affine, float)
+    two = _checked(moving, names[0], is_moving=True), np.asarray(moving_affine, float)
+    yield Step(0, _TOTAL, "resampling both images")
+    sizes = [float(np.cbrt(np.prod(voxel_sizes_mm(affine)))) for _, affine in (one, two)]
+    edge = max(*sizes, (np.array(one[0].shape) * voxel_sizes_mm(one[1])).max() / _MOST_VOXELS)
+    pairs = [(_on_cubes(*one, n * edge), _on_cubes(*two, n * edge)) for n in _LEVELS]
+    search = _Search(settings.iterations, stop)
+    yield Step(1, _TOTAL, "trying where to begin")
+    tried = [search.improve(*pairs[0], start, 0, _TRIED) for start in _starts(*pairs[0])]
+    best = sorted(tried, key=lambda found: -found[0])[:_GO_ON]
+    _, rigid = max((search.improve(*pairs[0], start, 0) for _, start in best), key=lambda found: found[0])
+    yield Step(2, _TOTAL, "rigid")
+    _, rigid = search.improve(*pairs[1], rigid, 1)
+    yield Step(3, _TOTAL, "affine")
+    _, affine = search.improve(*pairs[1], _as_affine(rigid), 1)
+    yield Step(4, _TOTAL, "last level")
+    last = _as_it_is(*one, edge), _as_it_is(*two, edge / 2)
+    metric, found = search.improve(*last, affine if settings.method == "affine" else rigid, 2)
+    yield Step(5, _TOTAL, "measuring what was found")
+    figures = {"final_metric": metric, **_mirrored(search, pairs[1], found), **_measured(*pairs[2], _matrix(found))}
+    figures["largest_scaling_of_an_affine"] = shape_of(_matrix(affine))["largest_scaling"]
+    notes = doubts(figures, settings.method)
+    return Transform(matrix=_matrix(found), figures=figures, notes=notes, complete=not search.is_stopped())
 
 
 register = driven(register_steps)
-
-
-def _levels(search: _Search, pairs: list[tuple[_Image, _Image]]) -> Generator[Step, None, tuple[float, Any, Any]]:
-    """The best metric, its transform, and an affine one of the level before the last."""
-    total, metric = len(_LEVELS) + 3, 0.0
-    tried = [search.improve(*pairs[0], start, 0, _TRIED) for start in _starts(*pairs[0])]
-    best = sorted(tried, key=lambda one: -one[0])[:_GO_ON]
-    _, found = max((search.improve(*pairs[0], one, 0) for _, one in best), key=lambda one: one[0])
-    yield Step(1, total, "rigid, finer")
-    metric, found = search.improve(*pairs[1], found, 1)
-    yield Step(2, total, "affine")
-    _, affine = search.improve(*pairs[1], _as_affine(found), 1)
-    yield Step(3, total, "last level")
-    metric, found = search.improve(*pairs[3], affine if search.settings.method == "affine" else found, 2)
-    return metric, found, affine
 
 
 def _starts(fixed: _Image, moving: _Image) -> Iterator[Any]:
@@ -225,54 +215,27 @@ def _matrix(transform: Any) -> npt.NDArray[np.float64]:
     return matrix
 
 
-def _judged(
-    search: _Search, pairs: list[tuple[_Image, _Image]], metric: float, found: Any, affine: Any
-) -> Generator[Step, None, Transform]:
-    """The transform with its figures."""
-    total = len(_LEVELS) + 3
-    yield Step(4, total, "trying it mirrored")
-    coarse, _ = search.improve(*pairs[1], _as_affine(found), 1, 1)
-    mirrored = max(
-        search.improve(_mirrored_image(pairs[1][0]), pairs[1][1], one, 1)[0] for one in _mirrored(pairs[1][0], found)
-    )
-    yield Step(5, total, "measuring what was found")
-    (fixed, moving), made = pairs[2], Transform(matrix=_matrix(found))
-    before, after = (_on(moving, fixed, one) for one in (Transform(matrix=np.eye(4)), made))
-    brain, other = foreground(fixed.values), moving._replace(values=foreground(moving.values).astype(np.float32))
-    points = apply_affine(fixed.affine, np.argwhere(brain)[::7])
-    moved = np.linalg.norm(made.apply(points) - points, axis=-1)
-    figures = {
-        "metric": coarse,
-        "metric_mirrored": mirrored,
-        "final_metric": metric,
-        "mutual_information_before": mutual_information(fixed.values, before),
-        "mutual_information_after": mutual_information(fixed.values, after),
-        "overlap_before": overlap(brain, _on(other, fixed, Transform(matrix=np.eye(4))) > 0.5),
-        "overlap_after": overlap(brain, _on(other, fixed, made) > 0.5),
-        "least_displacement_mm": float(moved.min()),
-        "largest_displacement_mm": float(moved.max()),
-        **shape_of(made.matrix),
-        "largest_scaling_of_an_affine": shape_of(_matrix(affine))["largest_scaling"],
-    }
-    complete = search.stop is None or not search.stop.is_set()
-    notes = doubts(figures, search.settings.method)
-    return dataclasses.replace(made, figures=figures, notes=notes, complete=complete)
-
-
-def _on(moving: _Image, fixed: _Image, transform: Transform) -> Array:
-    return resampled(moving.values, moving.affine, (transform,), fixed.values.shape, fixed.affine, linear=True)
-
-
-def _mirrored_image(image: _Image) -> _Image:
-    return image._replace(values=image.values[::-1])
-
-
-def _mirrored(fixed: _Image, found: Any) -> Iterator[Any]:
-    """Rigid transforms to begin with where the fixed image is mirrored: as found, about the middle of the mirrored."""
-    matrix, center, other = _matrix(found), fixed.center(), _mirrored_image(fixed).center()
+def _mirrored(search: _Search, pair: tuple[_Image, _Image], found: Any) -> dict[str, float]:
+    """The metric of a level, and what it is where the fixed image is mirrored, from where its middle stays."""
+    (fixed, moving), matrix = pair, _matrix(found)
     u, _, vt = np.linalg.svd(matrix[:3, :3])
-    start = sitk().Euler3DTransform()
-    start.SetCenter(other.tolist())
+    start, center = sitk().Euler3DTransform(), fixed.mirrored().center()
+    start.SetCenter(center.tolist())
     start.SetMatrix((u @ vt).ravel().tolist(), 1e-6)
-    start.SetTranslation((apply_affine(matrix, center) - other).tolist())
-    yield start
+    start.SetTranslation((apply_affine(matrix, fixed.center()) - center).tolist())
+    return {
+        "metric": search.improve(fixed, moving, _as_affine(found), 1, 1)[0],
+        "metric_mirrored": search.improve(fixed.mirrored(), moving, start, 1)[0],
+    }
+
+
+def _measured(fixed: _Image, moving: _Image, matrix: Array) -> dict[str, float]:
+    """What images and masks say of a transform, and of the headers before it."""
+    brain, other = foreground(fixed.values), _Image(foreground(moving.values).astype(np.float32), moving.affine)
+    points = apply_affine(fixed.affine, np.argwhere(brain)[::7])
+    moved = np.linalg.norm(apply_affine(matrix, points) - points, axis=-1)
+    figures = {"least_displacement_mm": float(moved.min()), "largest_displacement_mm": float(moved.max())}
+    for when, one in (("before", np.eye(4)), ("after", matrix)):
+        figures[f"mutual_information_{when}"] = mutual_information(fixed.values, moving.on(fixed, one))
+        figures[f"overlap_{when}"] = overlap(brain, other.on(fixed, one) > 0.5)
+    return {**figures, **shape_of(matrix)}

@@ -1,13 +1,14 @@
 """The dock widget "Registration": an image onto a scan, the checkerboard to judge it, and layers carried over."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from napari.layers import Image, Labels
 
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.layer_sources import layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import Operation, Output
@@ -26,6 +27,7 @@ from napari_gpubio.gui.operation_panel import Made, OperationPanel
 from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.registration.operations import Register, TransformImage, TransformLabels
 
+FindOutput = Callable[[], Output[Any]]
 _TIP = (
     "A labels or image layer in the space of the moving image, such as its atlas; labels keep their numbers and names"
 )
@@ -75,22 +77,22 @@ class RegistrationPanel(OperationPanel, of=Register):
             return
         layer = self.carry_box.layer
         try:
-            source = _atlas(layer) if isinstance(layer, Labels) else layer_source(layer)
-        except InvalidInput as error:
+            find = _finder(layer)
+        except GpuBioError as error:
             self.show_error(str(error))
             return
         name = f"{layer.name} on {self._fixed_name()}"
-        self.run_other(partial(self._carrying_steps, source, name), self._show_carried)
+        self.run_other(partial(self._carrying_steps, find, name), self._show_carried)
 
     def _fixed_name(self) -> str:
         box = self.form.boxes["onto"] if self.form.boxes["onto"].chosen is not None else self.form.boxes["scan"]
         return str(box.currentText())
 
-    def _carrying_steps(self, source: Any, name: str, _: threading.Event) -> Generator[Step, None, Any]:
+    def _carrying_steps(self, find: FindOutput, name: str, _: threading.Event) -> Generator[Step, None, Any]:
         made = self._made
         assert isinstance(made, Register)
         yield Step(0, 1, "reading the layer")
-        moving = source if isinstance(source, Output) else source.output()
+        moving = find()
         verb: Any = TransformImage if issubclass(moving.kind, Volume) else TransformLabels
         operation: Operation = verb(moving=moving, through=(made.output("transform"),), onto=made.onto, scan=made.scan)
         value = yield from run_steps(operation, device="cpu")
@@ -109,16 +111,20 @@ class RegistrationPanel(OperationPanel, of=Register):
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the image, and what was carried over."""
-        return super().script_files() | {output: f"{file_name(name)}.nii.gz" for name, output in self._carried.items()}
+        there = {name: output for name, output in self._carried.items() if name in self.viewer.layers}
+        return super().script_files() | {output: f"{file_name(name)}.nii.gz" for name, output in there.items()}
 
 
 def _why_not_carried(layer: Any) -> str | None:
     return why_not_array(layer, (Image, Labels), (3,))
 
 
-def _atlas(layer: Any) -> Output[Any]:
-    """Where the labels of a layer come from."""
+def _finder(layer: Any) -> FindOutput:
+    """Read a layer; returns what finds out in a worker where it comes from."""
     record = record_of(layer)
     if record is not None and issubclass(record.kind, Atlas) and not is_edited(layer, record):
-        return record
-    return atlas_source(atlas_of(layer), layer.name, carried(layer, "path") or None)
+        return lambda: record
+    if not isinstance(layer, Labels):
+        return layer_source(layer).output
+    path = carried(layer, "path")
+    return partial(atlas_source, atlas_of(layer), layer.name, Path(path) if path else None)

@@ -52,5 +52,5 @@ def test_a_run_its_figures_and_the_script_with_what_was_carried_over(panel, qtbo
     assert volume_of(labels).shape == scan().b0.shape
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     run_script(script_of(panel), tmp_path)
-    np.testing.assert_array_equal(read_volume(tmp_path / "register_image.nii.gz")[0], volume_of(image))
-    np.testing.assert_array_equal(read_volume(tmp_path / "aparc_on_b0.nii.gz")[0], volume_of(labels))
+    np.testing.assert_array_equal(read_volume(tmp_path / "register image.nii.gz")[0], volume_of(image))
+    np.testing.assert_array_equal(read_volume(tmp_path / "aparc on b0.nii.gz")[0], volume_of(labels))
