@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.operations import OpenAtlas, OpenScan  # noqa: F401 - they open what these verbs take
 from napari_gpubio.diffusion.regions import Atlas
@@ -50,7 +52,7 @@ class _Onto(Operation):
     """What all verbs take: what is carried over, and the image or the scan on whose grid the result lies."""
 
     moving: Ref[Any] = given("Moving", "What is carried over.")
-    onto: Ref[Volume] | None = given("Onto", "Image (fixed): mean b = 0, FA, or any other.", optional=True)
+    onto: Ref[Volume] | None = given("Onto", "Fixed image, such as the mean b = 0 or the FA.", optional=True)
     scan: Ref[DiffusionScan] | None = given("Scan", "Diffusion scan, whose mean b = 0 is taken.", optional=True)
 
     def check(self) -> None:
@@ -78,7 +80,8 @@ def _carried(volume: Volume, transforms: tuple[Transform, ...], fixed: Volume, s
     values, shape = np.nan_to_num(volume.array), fixed.array.shape
     array = resampled(values, volume.affine, transforms, shape, fixed.affine, linear=True)
     name, unit = (volume.quantity.name, volume.quantity.unit) if volume.quantity else ("signal", "")
-    return fixed.like(array, name=f"{volume.name} on {fixed.name}", quantity=Quantity(name, unit, source=source))
+    called = f"{stem_of(Path(volume.name))} on {stem_of(Path(fixed.name))}"
+    return fixed.like(array, name=called, quantity=Quantity(name, unit, source=source))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +119,7 @@ class Register(_Onto, verb="register", makes=_MAKES):
         "register mni.nii.gz --onto t1.nii.gz --method affine --transform-out mni_to_t1.tfm",
     )
     keeps_parts = "a registration that was stopped has not found the place"
-    moving: Ref[Volume] = given("Moving", "Image that is registered: T1, template.")
+    moving: Ref[Volume] = given("Moving", "Image that is registered, such as a T1 or a template.")
     settings: RegistrationSettings = part("Settings", "Method and levels.", default=RegistrationSettings())
 
     def steps(self, data: Any, *, stop: Any = None, **_: Any) -> Generator[Step, None, Registered]:
@@ -129,7 +132,7 @@ class Register(_Onto, verb="register", makes=_MAKES):
         found = yield from steps
         image = _carried(moving, (found,), fixed, "; ".join((*found.lines(), *found.notes)))
         board = checkerboard(np.nan_to_num(fixed.array), image.array, fixed.affine, self.settings.blocks_mm)
-        shown = fixed.like(board, name=f"checkerboard of {fixed.name} and {moving.name}")
+        shown = fixed.like(board, name=f"checkerboard, {image.name}")
         return Registered(image=image, transform=found, checkerboard=shown)
 
     def summary(self, result: Registered) -> Summary:

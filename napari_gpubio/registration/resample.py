@@ -28,6 +28,12 @@ def resampled(
         Of the result, shape (3,), and its voxel to world, mm.
     linear
         Interpolate; False: the nearest voxel, whose number stays as it is, as that of a label must.
+
+    Examples
+    --------
+    >>> labels = np.array([[[0, 12000]]])
+    >>> resampled(labels, np.eye(4), [], (1, 1, 4), np.diag([1, 1, 0.5, 1]), linear=False)
+    array([[[    0, 12000, 12000,     0]]])
     """
     x, y, z = (int(n) for n in shape[:3])
     matrix = np.asarray(grid, float)

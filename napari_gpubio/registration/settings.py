@@ -11,7 +11,7 @@ class RegistrationSettings(Settings):
     """How an image is registered to another one."""
 
     method: str = param(
-        "rigid", "Method", "rigid: of the same person; affine: also sizes and shear, for a template or an atlas.",
+        "rigid", "Method", "Rigid for the same person, affine (also sizes and shear) for a template or an atlas.",
         choices=("rigid", "affine"),
     )  # fmt: skip
     iterations: int = param(200, "Iterations", "Most of each level.", minimum=1, maximum=10_000, advanced=True)

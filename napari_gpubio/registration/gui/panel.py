@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from napari.layers import Image, Labels
 
@@ -27,6 +27,9 @@ from napari_gpubio.gui.operation_panel import Made, OperationPanel
 from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.registration.operations import Register, TransformImage, TransformLabels
 
+if TYPE_CHECKING:
+    import napari.viewer
+
 FindOutput = Callable[[], Output[Any]]
 _TIP = (
     "A labels or image layer in the space of the moving image, such as its atlas; labels keep their numbers and names"
@@ -37,7 +40,7 @@ _BOARD = "checkerboard"
 class RegistrationPanel(OperationPanel, of=Register):
     """Registers a T1 or a template to a scan, and carries labels and maps over."""
 
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer)
         self.live_box.hide()  # a run takes seconds
         self._carried: dict[str, Output[Any]] = {}  # what was carried over, by its layer's name
