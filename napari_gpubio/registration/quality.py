@@ -37,7 +37,7 @@ def _otsu(values: Array) -> float:
 def overlap(one: Array, other: Array) -> float:
     """Dice's coefficient of two masks on one grid, 0 to 1."""
     both = np.count_nonzero(one) + np.count_nonzero(other)
-    return 2.0 * np.count_nonzero(one & other) / both if both else 0.0
+    return float(2.0 * np.count_nonzero(one & other) / both) if both else 0.0
 
 
 def mutual_information(one: Array, other: Array) -> float:

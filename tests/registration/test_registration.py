@@ -34,7 +34,7 @@ def test_labels_keep_their_numbers_in_one_step(rigid):
     assert overlap(found == 12_000, scan().labels == 12_000) > 0.9
 
 
-@pytest.mark.daily
+@pytest.mark.long  # its parts are those of the rigid one
 def test_an_affine_transform_is_found_and_its_scaling_doubted():
     needs_sitk()
     other = moved(zoom=(1.1, 0.92, 1.05))
