@@ -19,6 +19,7 @@ __all__ = [
     "mcx",
     "optics",
     "probes",
+    "registration",
     "speckle",
     "tractograms",
     "workflows",
@@ -34,6 +35,7 @@ ENGINES = (
     "probes",
     "mcx",
     "denoise",
+    "registration",
     "dose",
     "speckle",
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio import ENGINES, __version__
+from napari_gpubio.core import real_samples
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.command_line import Parser, check_outputs
 from napari_gpubio.core.completion import PrintCompletion
@@ -42,7 +43,7 @@ from napari_gpubio.verbs import APPS, OF_ENGINES, app_of, engine_of, listed
 _FOLDER = Path(__file__).parent
 CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
 PANELS_WITH_CASES = tuple(name for name in ENGINES if (_FOLDER / name / "gui" / "checks.py").exists())
-_OWN = ("demo", "check", "bench", "warm", "info", *session_verbs.VERBS)
+_OWN = ("demo", "check", "bench", "warm", "info", "sample", *session_verbs.VERBS)
 _DEMO_FOLDER = Path("napari-gpubio-demo")
 _REPORT = "this is a defect of the program; please report it with the lines above, and the command"
 _ABOUT = (
@@ -155,6 +156,7 @@ def _add_own(verbs: Any) -> None:
     for verb in (demo, check, bench):
         verb.add_argument("--device", default="auto", help=DEVICES)
     add("info", "devices, versions, and why a GPU is not used", _info, "info --json")
+    real_samples.add_verb(verbs)
 
 
 def _demo(options: argparse.Namespace) -> int:

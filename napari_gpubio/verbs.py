@@ -33,6 +33,9 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "denoise": (
         "denoise", "denoise-fluence",
     ),
+    "registration": (
+        "open-transform", "register", "transform-image", "transform-labels",
+    ),
     "dose": (
         "dose-difference", "dose-of", "dose-sum", "dose-surface", "dvh", "held-contours", "labels-of",
         "open-contours", "open-dose", "open-labels", "open-plan",

@@ -24,6 +24,7 @@ from napari_gpubio.light import operations as light
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.model import Domain, Layer, Medium
 from napari_gpubio.optics.sources import Isotropic, Pencil
+from napari_gpubio.registration import operations as registration
 from napari_gpubio.speckle import operations as speckle
 from napari_gpubio.speckle.mesi.model import MesiRecipe
 from napari_gpubio.speckle.settings import ContrastSettings, Spatial
@@ -217,6 +218,17 @@ def connectome(random: Random) -> Operation:
     return tractograms_operations.MakeConnectome(fibers=track(random), atlas=atlas())
 
 
+# -- registration -----------------------------------------------------------------------------------------------------
+
+
+def transform_labels(random: Random) -> Operation:
+    return registration.TransformLabels(moving=atlas(), onto=random.choice((volume(1), volume(2))))
+
+
+def transform_image(random: Random) -> Operation:
+    return registration.TransformImage(moving=volume(random.randrange(3)), onto=volume(3))
+
+
 # -- light ------------------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +297,8 @@ SAMPLES: dict[str, Make] = {
     "flow-routes": flow_routes,
     "flow-from": flow_from,
     "track-along": track_along,
+    "transform-labels": transform_labels,
+    "transform-image": transform_image,
     "simulate-light": light_run,
     "add-photons": more_photons,
     "fluence": fluence,

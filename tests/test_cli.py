@@ -67,6 +67,7 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "check",
         "bench",
         "info",
+        "sample",
         "run",
         "compare",
         "show",
@@ -87,6 +88,9 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "pulsatility",
         "register-frames",
         "measure-dark",
+        "register",
+        "transform-image",
+        "transform-labels",
     ],
 )
 def test_every_verb_has_help(capsys, verb):

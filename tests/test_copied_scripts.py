@@ -26,6 +26,10 @@ TESTS = {
     "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "denoise": ("denoise.gui.test_script", "test_inputs_without_a_file_are_saved_beside_the_script"),
     "dose": ("dose.gui.test_export", "test_the_script_of_files_makes_curves_and_prints_the_table"),
+    "registration": (
+        "registration.gui.test_registration_panel",
+        "test_a_run_its_figures_and_the_script_with_what_was_carried_over",
+    ),
     "session": ("gui.test_session_panel", "test_the_script_of_a_session_makes_every_layer"),
     "speckle": ("speckle.gui.test_speckle_stack", "test_the_script_makes_the_same_maps"),
 }

@@ -259,7 +259,9 @@ def _from_lines(text: str, labels: set[int]) -> _Rows:
     rows, whole = [], []
     for line in lines:
         quoted = _QUOTED.search(line)
-        first, *others = line.split() if quoted else line.split("#")[0].replace(",", " ").split() or [""]
+        first, *others = (
+            re.split(r"[\s,]+", line.strip()) if quoted else line.split("#")[0].replace(",", " ").split() or [""]
+        )
         words = [part for part in others if _number(part) is None]  # the others are another program's codes
         rows.append((_label(first), quoted.group(1) if quoted else " ".join(words)))
         whole.append((_label(first), quoted.group(1) if quoted else " ".join(others)))

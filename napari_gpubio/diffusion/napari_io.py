@@ -371,8 +371,13 @@ def atlas_layer(atlas: Atlas, name: str) -> LayerData:
         name,
         kind="labels",
         features={"index": list(names), "name": list(names.values())},
-        metadata={STRUCTURES: names, "path": str(atlas.path or "")},
+        metadata={STRUCTURES: names, "path": str(atlas.path or ""), NOTES: list(atlas.notes)},
     )
+
+
+def layers_of_atlas(atlas: Atlas, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the labels layer of an atlas that is a result; see `Kind.shows`."""
+    return [of_result(atlas_layer(atlas, name), output)]
 
 
 # -- tractograms -----------------------------------------------------------------------------------------------------

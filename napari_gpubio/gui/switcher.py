@@ -118,6 +118,7 @@ def _paths() -> dict[str, QPainterPath]:
         "Connectome": _grid(3),
         "Light transport": _joined(_ellipses((8, 8, 3, 3)), _rays(5, 7.5)),
         "Denoise": _curves((1, 5, 4, -2, 6, 5), (6, 5, 7, 8, 9, 4), (1, 12, 8, 8, 15, 12)),
+        "Registration": _joined(_ellipses((6, 8, 4.5, 6)), _curves((8, 3, 17, 4, 12, 14), (12, 14, 9, 15, 7, 13))),
         "Dose-volume histogram": _curves((1, 2, 9, 2, 10, 8), (10, 8, 11, 14, 15, 14), (1, 2, 1, 8, 1, 15)),
         "Laser speckle": _ellipses(
             *((x, y, 1.2, 1.2) for x, y in ((3, 3), (9, 2), (13, 6), (6, 7), (11, 11), (4, 12)))

@@ -45,7 +45,7 @@ VERBS = (
     "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics", "bundles",
     "profiles", "light", "jacobians", "mcml", "simulate-layers", "under-beam", "mcx", "forward", "denoise", "dvh",
-    "speckle", "mesi", "tracts", "dose",
+    "speckle", "mesi", "tracts", "dose", "register", "transform-image", "transform-labels", "sample",
 )  # fmt: skip
 
 

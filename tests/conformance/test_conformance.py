@@ -31,6 +31,7 @@ from tests.conformance import (
     tiny_tracks,
     tractogram_arrays,
     tractograms,
+    transforms,
     volumes,
 )
 
@@ -38,7 +39,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
 _MODULES = (
     *(dangerous, volumes, nifti_headers, mrtrix_images, gradients, several_volumes, orientations, atlases),
     *(tractograms, tractogram_arrays, tiny_tracks, places, structures, slices, dose, plans, ct, studies),
-    *(light, light_window, frames, lost_frames, recordings, neighbors, shell),
+    *(light, light_window, frames, lost_frames, recordings, neighbors, transforms, shell),
 )
 KINDS = tuple(kind.ROWS for kind in _MODULES)
 

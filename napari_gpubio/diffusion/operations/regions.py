@@ -1,20 +1,21 @@
 """Regions and atlases as values of operations: files, spheres and boxes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD, STRUCTURES, describe
 from napari_gpubio.core.operations.kinds import digest, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Output, Reading, file
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.settings import part
-from napari_gpubio.core.volumes import stem_of
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of, write_volume
 from napari_gpubio.diffusion.io.atlases import names_beside, read_atlas
 from napari_gpubio.diffusion.operations.held import HeldAtlas, HeldRegion
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Box, Region, Sphere
@@ -157,7 +158,23 @@ def parts_of(region: AnyRegion) -> tuple[Any, ...]:
 
 
 register_kind(AnyRegion, counts=parts_of, opens=OpenRegion)
-register_kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas)
+
+
+def write_atlas(atlas: Atlas, path: Path, record: Mapping[str, Any]) -> None:
+    """Write labels as NIfTI; their names and the record go into a JSON file beside it."""
+    write_volume(path, atlas.labels, atlas.affine, "labels, written by napari-gpubio")
+    names = {label: atlas.name_of(label) for label in atlas.voxel_counts}
+    describe(path, {"kind": "labels", STRUCTURES: names, RECORD: record})
+
+
+register_kind(
+    Atlas,
+    counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented),
+    endings=NIFTI_SUFFIXES,
+    write=write_atlas,
+    opens=OpenAtlas,
+    shows="napari_gpubio.diffusion.napari_io:layers_of_atlas",
+)
 
 
 def region_source(region: AnyRegion, path: Path | None, key: int | str) -> Output[Any]:
