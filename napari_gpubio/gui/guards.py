@@ -5,6 +5,7 @@ a digit or a letter is a tool of the active layer.
 """
 
 import atexit
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,7 @@ class WheelGuard(QObject):
             QEvent.Type.MouseButtonRelease: self.released,
             QEvent.Type.KeyPress: self.typed,
         }
+        self._watched: weakref.WeakSet[QWidget] = weakref.WeakSet()
         self._watch(part)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -75,7 +77,7 @@ class WheelGuard(QObject):
         else:
             # PyQt gives an event the class of an older one at its address whose wrapper somebody keeps
             new = event.child() if isinstance(event, QChildEvent) else watched
-            if isinstance(new, QWidget):
+            if isinstance(new, QWidget) and new not in self._watched:  # else what came into it has told so itself
                 self._watch(new)
         return False
 
@@ -83,7 +85,7 @@ class WheelGuard(QObject):
         for widget in (part, *part.findChildren(QWidget)):
             if widget.windowType() == Qt.WindowType.Popup:
                 continue  # an open list
-            widget.removeEventFilter(self)
+            self._watched.add(widget)
             widget.installEventFilter(self)
             takes_focus = widget.focusPolicy() == Qt.FocusPolicy.WheelFocus or isinstance(widget, QAbstractSlider)
             if takes_focus and not isinstance(widget, QScrollBar):
