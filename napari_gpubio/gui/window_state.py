@@ -11,7 +11,6 @@ its ``show_kept`` is called. ``keeps_controls`` is false where controls come wit
 
 import dataclasses
 import enum
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -54,6 +53,7 @@ _LINES = tuple(name for name in LINES if name not in (*_ANY, "contrast_limits"))
 _COPIED = 1 << 20  # numbers of points and shapes, which are edited in place, that are copied at most
 _PLAIN = (str, int, float, bool, type(None), enum.Enum)
 _CONTROLS = (QAbstractButton, QAbstractSlider, QComboBox, QAbstractSpinBox, QLineEdit, QPlainTextEdit)
+_roles: dict[type, tuple[bool, bool, type | None]] = {}
 _PASSES = 3  # since what is brought back may change what was brought back before
 
 
@@ -207,10 +207,10 @@ def _bring_back_layers(viewer: Any, now: WindowState, wanted: WindowState) -> It
 
 def parts_of(panel: QObject) -> list[Any]:
     """What something is kept of, in a panel and in all that belongs to it."""
-    keeps, has_controls, _ = _role_of(type(panel))
+    keeps, has_controls, _ = _role_of(panel)
     found: list[Any] = [panel] if keeps else []
     for child in panel.children() if has_controls else ():
-        keeps, has_controls, kind = _role_of(type(child))
+        keeps, has_controls, kind = _role_of(child)
         if has_controls and not keeps and _is_control(child, kind):
             found.append(child)
         elif kind is QCollapsible:  # whose button only folds it
@@ -220,14 +220,16 @@ def parts_of(panel: QObject) -> list[Any]:
     return found
 
 
-@functools.cache
-def _role_of(own: type) -> tuple[bool, bool, type | None]:
+def _role_of(part: QObject) -> tuple[bool, bool, type | None]:
     """Whether a class says what is kept, whether controls in it count, and which of Qt's it is; panels have a thousand.
 
     PyQt takes long to find that an object has no such attribute.
     """
-    kind = next((kind for kind in (*_CONTROLS, QCollapsible) if issubclass(own, kind)), None)
-    return bool(getattr(own, "kept", ())), getattr(own, "keeps_controls", True), kind
+    own = type(part)
+    if own not in _roles:
+        kind = next((kind for kind in (*_CONTROLS, QCollapsible) if issubclass(own, kind)), None)
+        _roles[own] = bool(getattr(own, "kept", ())), getattr(own, "keeps_controls", True), kind
+    return _roles[own]
 
 
 def _is_control(child: Any, kind: type | None) -> bool:
