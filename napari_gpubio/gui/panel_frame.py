@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from napari.settings import get_settings
+from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -347,7 +348,7 @@ class PanelFrame(QWidget):
 
         A list, and a button that opens a menu, are let go elsewhere.
         """
-        if self._pressed is not None and control.isAncestorOf(self._pressed):
+        if self._pressed is not None and isalive(self._pressed) and control.isAncestorOf(self._pressed):
             return  # the same press, which what is pressed had no use for
         self._pressed = control
         self._end_message(control)
