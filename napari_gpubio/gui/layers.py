@@ -55,6 +55,13 @@ def list_pairs(viewer: Any, act: Callable[..., Any]) -> list[Connection]:
     return [(event, act) for event in (events.inserted, events.removed, events.reordered, events.renamed)]
 
 
+def set_marks(layer: Any, data: Any) -> None:
+    """Put other points or vectors into a layer; a hidden one, which napari does not cut, would look for those gone."""
+    layer.data = data
+    if not layer.visible:
+        layer.set_view_slice()
+
+
 class LayerListener:
     """Follows those layers of a viewer that are of a kind, and only as far as a callback is given.
 
