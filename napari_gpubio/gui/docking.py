@@ -134,7 +134,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     if not isinstance(window, QMainWindow) or dock.isFloating():
         return
     area = window.dockWidgetArea(dock)
-    if as_tab and area == _LEFT and _is_narrow(window, dock):
+    if as_tab and area == _LEFT and _is_too_large(window, dock):
         _put_among_naparis(window, dock)
     if window.tabifiedDockWidgets(dock):
         return
@@ -154,14 +154,19 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return
-    if as_tab and _is_narrow(window):
+    if as_tab and _is_too_large(window):
         _put_among_naparis(window, dock)
 
 
-def _is_narrow(window: QMainWindow, beside: QWidget | None = None) -> bool:
-    """Whether a window needs more than the screen is wide, if another part stood beside what it has."""
-    needed = window.minimumSizeHint().width() + (0 if beside is None else beside.minimumSizeHint().width())
-    return bool(needed > _TOO_WIDE * window.screen().availableGeometry().width())
+def _is_too_large(window: QMainWindow, beside: QWidget | None = None) -> bool:
+    """Whether a window needs more than the screen is wide; with a part that it has, if that stood beside the others.
+
+    With such a part, also whether it needs more than the screen is high.
+    """
+    needed, screen = window.minimumSizeHint(), window.screen().availableGeometry()
+    width = needed.width() + (0 if beside is None else beside.minimumSizeHint().width())
+    is_low = beside is not None and needed.height() > screen.height()
+    return is_low or bool(width > _TOO_WIDE * screen.width())
 
 
 def _put_among_naparis(window: QMainWindow, dock: QDockWidget) -> None:
