@@ -323,7 +323,8 @@ class LayerBox(ElidedComboBox, Follower):
 
     def suggest_preferred(self) -> None:
         """Choose what is meant now, unless the user has settled for a layer."""
-        self.suggest(self._prefers())
+        if (preferred := self._prefers()) is not None:
+            self.suggest(preferred)
 
     def suggest(self, layer: Any) -> None:
         """Choose a layer, unless the user has settled for one."""

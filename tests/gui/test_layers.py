@@ -424,3 +424,13 @@ def test_a_list_that_is_not_on_screen_is_filled_when_it_comes_there_or_is_read(v
     assert (seen.count(), seen.currentText()) == (3, "brain")
     for box in boxes:
         box.detach()
+
+
+def test_what_was_suggested_stays_where_nothing_is_preferred(viewer, qtbot):
+    box = LayerBox(viewer, why_no_labels, nothing="none")
+    box.attach()
+    brain = add_labels(viewer, "brain")
+    box.suggest(brain)
+    box.suggest_preferred()
+    assert box.layer is brain
+    box.detach()
