@@ -4,6 +4,7 @@ A layer tuple is ``(data, keyword arguments, kind)``. What an engine needs again
 under ``KEY``: the volume's true affine and shape always, and whatever the engine adds (a scan, a result).
 """
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -246,6 +247,7 @@ def is_being_lent(layer: Any) -> bool:
     return layer in _being_lent
 
 
+@functools.cache
 def is_length(unit: Any) -> bool:
     """Whether a unit of a layer is one of length, and not pixels."""
     return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with("mm"))

@@ -47,7 +47,7 @@ class TensorVolume(Protocol):
 def tensors_of(layer: Any) -> TensorVolume | None:
     """Return the diffusion tensors that a layer carries, or None."""
     value = carried(layer, "field")
-    return value if isinstance(value, TensorVolume) else None
+    return value if value is not None and isinstance(value, TensorVolume) else None  # a protocol is slow to look at
 
 
 def flat_components(data: Array, name: str) -> Array:

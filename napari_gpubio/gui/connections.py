@@ -18,29 +18,37 @@ class Connections:
     """Pairs of a signal and what it calls; a panel's part hands it to `EnginePanel.own`.
 
     Signals are anything with ``connect`` and ``disconnect``: those of Qt, of psygnal, and the events of napari. The
-    pairs are listed anew at each attaching, since objects come and go; ``refresh`` is called after it.
+    pairs are listed anew at each attaching, since objects come and go, and those that were there stay connected, since
+    napari looks at length at each new one; ``refresh`` is called after it.
     """
 
     def __init__(
         self, list_pairs: Callable[[], Iterable[Connection]], refresh: Callable[[], object] | None = None
     ) -> None:
         self._list_pairs, self._refresh = list_pairs, refresh
-        self._connected: list[Connection] = []
+        self._connected: dict[tuple[int, Callable[..., Any]], Connection] = {}  # by the signal's id and the slot
 
     def attach(self) -> None:
-        """Connect every pair; those of before are disconnected first."""
-        self.detach()
-        for signal, slot in self._list_pairs():
+        """Connect the pairs that are listed now, each once, and no others."""
+        wanted = {(id(signal), slot): (signal, slot) for signal, slot in self._list_pairs()}
+        before, self._connected = self._connected, wanted
+        for key in before.keys() - wanted.keys():
+            _disconnect(before[key])
+        for key in wanted.keys() - before.keys():
+            signal, slot = wanted[key]
             signal.connect(slot)
-            self._connected.append((signal, slot))
         if self._refresh is not None:
             self._refresh()
 
     def detach(self) -> None:
         """Disconnect what is connected."""
         while self._connected:
-            signal, slot = self._connected.pop()
-            signal.disconnect(slot)
+            _disconnect(self._connected.popitem()[1])
+
+
+def _disconnect(pair: Connection) -> None:
+    signal, slot = pair
+    signal.disconnect(slot)
 
 
 class Follower:

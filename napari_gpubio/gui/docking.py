@@ -5,13 +5,17 @@ from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
+=======
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
+>>>>>>> window
 
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
 
 _MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
+_LEFT = Qt.DockWidgetArea.LeftDockWidgetArea
 _CORNERS = (
-    (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+    (Qt.Corner.BottomLeftCorner, _LEFT),
     (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
 )
 _TOO_WIDE = 1.05  # times the screen, of what a window needs
@@ -125,15 +129,21 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
 
     napari would put it below, where neither has room. Panels become tabs; what is to be seen beside a panel
     (``as_tab`` is false) stands beside it in a window that is wide enough, and below the canvas in a narrow one. On a
-    screen that is too narrow for panels beside the canvas and napari's own docks, they are tabs of one of these.
+    screen that is too narrow for panels beside the canvas and napari's own docks, they are tabs of one of these; where
+    napari puts a panel that was there before, it would make the window higher.
     """
     dock = dock_of(part)
     window = dock.parentWidget() if dock is not None else None
+<<<<<<< HEAD
     if part.sizePolicy().verticalPolicy() == QSizePolicy.Policy.Maximum:  # of napari 0.9.0, which lets none grow
         part.setSizePolicy(part.sizePolicy().horizontalPolicy(), QSizePolicy.Policy.Preferred)
-    if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
+    if not isinstance(window, QMainWindow) or dock.isFloating():
         return
     area = window.dockWidgetArea(dock)
+    if as_tab and area == _LEFT and _is_too_large(window, dock):
+        _put_among_naparis(window, dock)
+    if window.tabifiedDockWidgets(dock):
+        return
     if area == Qt.DockWidgetArea.BottomDockWidgetArea:  # where it was when it was closed, which napari remembers
         _put_below(window, dock)
         return
@@ -150,19 +160,35 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return
-    if as_tab and window.minimumSizeHint().width() > _TOO_WIDE * window.screen().availableGeometry().width():
+    if as_tab and _is_too_large(window):
         _put_among_naparis(window, dock)
 
 
+def _is_too_large(window: QMainWindow, beside: QWidget | None = None) -> bool:
+    """Whether a window needs more than the screen is wide; with a part that it has, if that stood beside the others.
+
+    With such a part, also whether it needs more than the screen is high.
+    """
+    needed, screen = window.minimumSizeHint(), window.screen().availableGeometry()
+    width = needed.width() + (0 if beside is None else beside.minimumSizeHint().width())
+    is_low = beside is not None and needed.height() > screen.height()
+    return is_low or bool(width > _TOO_WIDE * screen.width())
+
+
 def _put_among_naparis(window: QMainWindow, dock: QDockWidget) -> None:
-    """Make a dock a tab of napari's topmost one at the left, and the window as wide as the screen again."""
-    docks = [one for one in window.findChildren(QDockWidget) if one is not dock and one.isVisible()]
-    left = [one for one in docks if window.dockWidgetArea(one) == Qt.DockWidgetArea.LeftDockWidgetArea]
+    """Make a dock a tab of that of napari's at the left which is highest, and the window no larger than the screen.
+
+    The tabs stand beside them: such a screen is low, too, and below them they would make the window higher than it is.
+    """
+    docks = [one for one in window.findChildren(QDockWidget) if one.isVisible() and one.findChild(CloseGuard) is None]
+    left = [one for one in docks if window.dockWidgetArea(one) == _LEFT]
     if left:
-        window.tabifyDockWidget(min(left, key=lambda one: one.y()), dock)
+        window.setTabPosition(_LEFT, QTabWidget.TabPosition.West)
+        window.tabifyDockWidget(max(left, key=lambda one: one.minimumSizeHint().height()), dock)
         dock.raise_()
         window.layout().activate()
-        window.resize(window.screen().availableGeometry().width(), window.height())
+        screen = window.screen().availableGeometry()
+        window.resize(screen.width(), min(window.height(), screen.height()))
 
 
 def _put_below(window: QMainWindow, dock: QDockWidget) -> None:

@@ -2,6 +2,7 @@
 
 import atexit
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from qtpy.compat import isalive
@@ -28,12 +29,19 @@ class Front(QObject):
     @property
     def panel(self) -> Any | None:
         """The panel in front, or None."""
-        return next((panel for panel in self.panels if panel not in self._hidden), None)
+        return next((panel for panel in self._open() if panel not in self._hidden), None)
 
     @property
     def panels(self) -> list[Any]:
         """The panels that are open, the one in front first."""
-        return [panel for ref in self._panels if (panel := ref()) is not None and isalive(panel)]
+        return list(self._open())
+
+    def _open(self) -> Iterator[Any]:
+        return (panel for ref in self._panels if (panel := ref()) is not None and isalive(panel))
+
+    def shows(self, panel: Any) -> bool:
+        """Whether a panel is on screen, or was never: not behind the tab of another one, nor closed up."""
+        return panel not in self._hidden
 
     def take(self, panel: Any) -> None:
         """Bring a panel to the front."""

@@ -5,6 +5,7 @@ a digit or a letter is a tool of the active layer.
 """
 
 import atexit
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ from qtpy.QtWidgets import (
 _MODIFIERS = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
 _UNDO = {Qt.Key.Key_Z, Qt.Key.Key_Y}  # napari's own would undo strokes of the active layer
 _USES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.KeyRelease)
+_WHEEL, _KEY, _POLISHED = QEvent.Type.Wheel, QEvent.Type.KeyPress, QEvent.Type.ChildPolished
+_LOOKED_AT = (*_USES, _WHEEL, _KEY, _POLISHED)  # of thousands, when a panel is laid out
 _NO_ACTION = {
     Qt.Key.Key_Tab, Qt.Key.Key_Backtab, Qt.Key.Key_Shift, Qt.Key.Key_Control, Qt.Key.Key_Alt, Qt.Key.Key_Meta,
 }  # fmt: skip
@@ -53,25 +56,28 @@ class WheelGuard(QObject):
             QEvent.Type.MouseButtonRelease: self.released,
             QEvent.Type.KeyPress: self.typed,
         }
+        self._watched: weakref.WeakSet[QWidget] = weakref.WeakSet()
         self._watch(part)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
         """Qt: an event of something in the widget."""
         kind = event.type()
-        if kind == QEvent.Type.Wheel:
+        if kind not in _LOOKED_AT:
+            return False
+        if kind == _WHEEL:
             control = _control_at(watched)
             if control is not None and not _has_focus(control):
                 event.ignore()
                 return True
-        elif kind in _USES or kind in self._tells:
-            if kind in self._tells and not (kind == QEvent.Type.KeyPress and event.key() in _NO_ACTION):
+        elif kind != _POLISHED:
+            if kind in self._tells and not (kind == _KEY and event.key() in _NO_ACTION):
                 self._tells[kind].emit(watched)
             if kind in _USES:
                 self.used.emit()
-        elif kind == QEvent.Type.ChildPolished:
+        else:
             # PyQt gives an event the class of an older one at its address whose wrapper somebody keeps
             new = event.child() if isinstance(event, QChildEvent) else watched
-            if isinstance(new, QWidget):
+            if isinstance(new, QWidget) and new not in self._watched:  # else what came into it has told so itself
                 self._watch(new)
         return False
 
@@ -79,7 +85,7 @@ class WheelGuard(QObject):
         for widget in (part, *part.findChildren(QWidget)):
             if widget.windowType() == Qt.WindowType.Popup:
                 continue  # an open list
-            widget.removeEventFilter(self)
+            self._watched.add(widget)
             widget.installEventFilter(self)
             takes_focus = widget.focusPolicy() == Qt.FocusPolicy.WheelFocus or isinstance(widget, QAbstractSlider)
             if takes_focus and not isinstance(widget, QScrollBar):

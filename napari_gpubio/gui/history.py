@@ -205,13 +205,14 @@ class History(QObject):
         if place == self._at:
             return
         self._text = f"{'undone' if by < 0 else 'done again'}: {self._steps[max(self._at, place)].text}"
+        now = self._steps[self._at].state
         self._at, self._asked, self._has_acted, self.is_quiet = place, 0, False, True
         hold_up(self)
-        self._turns.begin(self._bring_back(self._steps[place].state), self._on_undone)
+        self._turns.begin(self._bring_back(now, self._steps[place].state), self._on_undone)
 
-    def _bring_back(self, state: WindowState) -> Generator[None, None, None]:
+    def _bring_back(self, now: WindowState, wanted: WindowState) -> Generator[None, None, None]:
         try:
-            yield from bring_back(self._viewer, self._front.panels, state)
+            yield from bring_back(self._viewer, self._front.panels, now, wanted)
         finally:
             let_go(self)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QPoint, Qt
 from qtpy.QtWidgets import QApplication, QScrollArea, QWidget
 
@@ -45,7 +46,8 @@ class InputScroll(QScrollArea):
         """Hold nothing, and take away the room that was made for it."""
         held, self._held = self._held, None
         if held is not None:
-            self._watch(held, is_on=False)
+            if isalive(held):
+                self._watch(held, is_on=False)
             self._make_room(0, 0)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -71,7 +73,7 @@ class InputScroll(QScrollArea):
         return int(control.mapTo(self.parentWidget(), QPoint(0, 0)).y())
 
     def _stay(self) -> None:
-        if self._held is None or self._is_moving or not self._held.isVisible():
+        if self._held is None or self._is_moving or not isalive(self._held) or not self._held.isVisible():
             return
         by = self._place_of(self._held) - self._place
         if by == 0:

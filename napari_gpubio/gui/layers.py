@@ -49,6 +49,19 @@ def set_mesh(layer: Any, data: Any, colors: Any) -> None:
     layer.refresh()
 
 
+def list_pairs(viewer: Any, act: Callable[..., Any]) -> list[Connection]:
+    """What changes the list of a viewer's layers."""
+    events = viewer.layers.events
+    return [(event, act) for event in (events.inserted, events.removed, events.reordered, events.renamed)]
+
+
+def set_marks(layer: Any, data: Any) -> None:
+    """Put other points or vectors into a layer; a hidden one, which napari does not cut, would look for those gone."""
+    layer.data = data
+    if not layer.visible:
+        layer.set_view_slice()
+
+
 class LayerListener:
     """Follows those layers of a viewer that are of a kind, and only as far as a callback is given.
 
@@ -91,7 +104,7 @@ class LayerListener:
         self._place_changed, self._colors_changed = place_changed, colors_changed
         self._names: list[str] | None = None  # None: not attached
         self._slices: dict[Any, object] = {}  # what was on screen when a layer was last redrawn; None: it is hidden
-        self._list = Connections(self._list_pairs)
+        self._list = Connections(lambda: list_pairs(viewer, self.refresh))
         self._each = Connections(self._layer_pairs)
 
     def attach(self) -> None:
@@ -120,12 +133,9 @@ class LayerListener:
         if is_more:
             self._layers_added()
 
-    def _list_pairs(self) -> list[Connection]:
-        events = self._viewer.layers.events
-        return [(event, self.refresh) for event in (events.inserted, events.removed, events.reordered, events.renamed)]
-
     def _layer_pairs(self) -> Iterator[Connection]:
-        self._slices = {layer: self._slice_of(layer) for layer in self.layers}
+        seen = self._slice()
+        self._slices = {layer: seen if layer.visible else None for layer in self.layers}
         for layer in self.layers:
             events = layer.events
             if self._data_changed is not _ignore:
@@ -178,8 +188,11 @@ class LayerListener:
         self._colors_changed(self._layer_of(event))
 
     def _slice_of(self, layer: Any) -> object:
+        return self._slice() if layer.visible else None
+
+    def _slice(self) -> object:
         dims = self._viewer.dims
-        return (dims.point, dims.order, dims.ndisplay) if layer.visible else None
+        return dims.point, dims.order, dims.ndisplay
 
 
 VOLUME = range(3, 6)  # axes of labels: those drawn while a series is open have its axes too
@@ -216,6 +229,9 @@ def is_no_recording(layer: Any) -> bool:
 class LayerBox(ElidedComboBox, Follower):
     """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 
+    Each layer is looked at once for all that is listed. In a window, a list that is not on screen (in a panel behind
+    another one, in a part that is folded away) is filled when it comes there or is read, since there are dozens.
+
     ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
     empty text leaves a layer out, for which nobody would look here. ``nothing`` is the text of a first entry that
     stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry.
@@ -243,9 +259,9 @@ class LayerBox(ElidedComboBox, Follower):
         self._chosen: Any = None
         self._is_settled = False
         self._known: list[Any] = []  # the layers that could be chosen when they were listed last
-        self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
-        self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
-        self.followers = (self._refused, self._listener)
+        self._found: list[tuple[Any, str, str | None]] | None = None  # layers to list, with names and why not
+        self._is_due = False  # the list is to be filled
+        self.followers = (Connections(lambda: list_pairs(viewer, self.refresh), self.refresh),)
         self.setPlaceholderText(empty)
         self.activated.connect(self._on_activated)
         self.currentIndexChanged.connect(self._on_index)
@@ -269,14 +285,16 @@ class LayerBox(ElidedComboBox, Follower):
             If there is none: the sentence ``otherwise``, and why layers that are there cannot be chosen.
         """
         if self.layer is None:
-            reasons = [f"{layer.name!r} cannot be used ({self._why_not(layer)})" for layer in self._refused.layers]
+            reasons = [f"{name!r} cannot be used ({why})" for _, name, why in self._found or () if why is not None]
             raise InvalidInput("; ".join([otherwise, *reasons]))
         return self.layer
 
-    def refresh(self) -> None:
+    def refresh(self, *_: Any) -> None:
         """Read the viewer's layers again."""
-        self._refused.refresh()
-        self._listener.refresh()
+        before, layers = self._found, [(layer, self._why_not(layer)) for layer in self._viewer.layers]
+        self._found = [(layer, layer.name, why) for layer, why in layers if why != ""]
+        if self._found != before:
+            self._fill()
 
     def choose(self, layer: Any) -> None:
         """Choose a layer, if it is in the list."""
@@ -297,7 +315,7 @@ class LayerBox(ElidedComboBox, Follower):
 
     def choose_where(self, fits: Callable[[Any], bool]) -> bool:
         """Choose the topmost layer of the list that fits, as the user would; returns whether there is one."""
-        found = next((layer for layer in reversed(self._listener.layers) if fits(layer)), None)
+        found = next((layer for layer in self._fitting() if fits(layer)), None)
         if found is not None:
             self.choose(found)
             self.settle()
@@ -305,7 +323,8 @@ class LayerBox(ElidedComboBox, Follower):
 
     def suggest_preferred(self) -> None:
         """Choose what is meant now, unless the user has settled for a layer."""
-        self.suggest(self._prefers())
+        if (preferred := self._prefers()) is not None:
+            self.suggest(preferred)
 
     def suggest(self, layer: Any) -> None:
         """Choose a layer, unless the user has settled for one."""
@@ -323,8 +342,33 @@ class LayerBox(ElidedComboBox, Follower):
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
         super().detach()
-        self._is_settled, self._chosen, self._known = False, None, []
+        self._is_settled, self._chosen, self._known, self._found, self._is_due = False, None, [], None, False
         self.clear()
+
+    def count(self) -> int:
+        """Qt: how many entries there are."""
+        self._catch_up()
+        return int(super().count())
+
+    def currentIndex(self) -> int:
+        """Qt: which entry is shown."""
+        self._catch_up()
+        return int(super().currentIndex())
+
+    def currentText(self) -> str:
+        """Qt: the text of the entry that is shown."""
+        self._catch_up()
+        return str(super().currentText())
+
+    def setCurrentIndex(self, index: int) -> None:
+        """Qt: show another entry."""
+        self._catch_up()
+        super().setCurrentIndex(index)
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the list comes on screen."""
+        super().showEvent(event)
+        self._catch_up()
 
     def _on_activated(self, _: int) -> None:
         self._is_settled = True
@@ -336,24 +380,36 @@ class LayerBox(ElidedComboBox, Follower):
         """Where a layer is in the list; two proxies of one layer are equal."""
         return next((index for index in range(self.count()) if self.itemData(index) == layer), -1)
 
+    def _fitting(self) -> list[Any]:
+        """The layers that can be chosen, the newest first."""
+        return [layer for layer, _, why in reversed(self._found or ()) if why is None]
+
     def _fill(self) -> None:
-        """List the layers, the newest first; Qt would choose another row where the chosen one has gone or moved."""
-        before, layers = self._chosen, [*reversed(self._listener.layers)]
+        """Choose among the layers that there are now, and list them if the list is seen."""
+        before, layers = self._chosen, self._fitting()
         self._chosen = self._suggested(layers)
-        self._known = layers
+        self._known, self._is_due = layers, True
+        if self.isVisible() or not self.window().isVisible():
+            self._catch_up()
+        if self._chosen != before:
+            self.currentIndexChanged.emit(self.currentIndex())
+
+    def _catch_up(self) -> None:
+        """List the layers, the newest first; Qt would choose another row where the chosen one has gone or moved."""
+        if not self._is_due:
+            return
+        self._is_due = False
         with QSignalBlocker(self):
             self.clear()
             if self._nothing is not None:
                 self.addItem(self._nothing, None)
-            for layer in layers:
+            for layer in self._known:
                 self.addItem(layer.name, layer)
             if self._chosen is not None and self._index_of(self._chosen) < 0:
                 self.addItem(self._text_of_unlisted(), self._chosen)
             index = self._index_of(self._chosen) if self.count() else -1
             self._list_refused()
             self.setCurrentIndex(index)
-        if self._chosen != before:
-            self.currentIndexChanged.emit(self.currentIndex())
 
     def _suggested(self, layers: list[Any]) -> Any:
         """What is chosen now that these layers can be: what was, but for a suggestion that does not hold."""
@@ -382,10 +438,10 @@ class LayerBox(ElidedComboBox, Follower):
     def _list_refused(self) -> None:
         """List the layers that cannot be chosen below the others, with the reason."""
         model = self.model()
-        for layer in reversed(self._refused.layers):
-            if layer == self._chosen:
+        for layer, name, why in reversed(self._found or ()):
+            if why is None or layer == self._chosen:
                 continue
-            text = f"{layer.name} ({self._why_not(layer)})"
+            text = f"{name} ({why})"
             self.addItem(text, _REFUSED)
             self.setItemData(self.count() - 1, tip_of(text), Qt.ItemDataRole.ToolTipRole)
             if isinstance(model, QStandardItemModel):

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from napari.settings import get_settings
+from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -94,7 +95,7 @@ class PanelFrame(QWidget):
         self._docked = single_shot(0, self._share_place, self)
         self._fold_tabs = single_shot(0, self._fold, self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
-        self._waits_for_notes = False  # since layers came or went behind another panel
+        self._waits_for_notes = False  # what would be said of the inputs, until the panel is on screen
         self._dock: Any = None  # that is followed
         single_shot(0, self._follow_boxes, self).start()
         bind_canvas_keys(viewer)
@@ -105,7 +106,7 @@ class PanelFrame(QWidget):
         self.own(Connections(self._tool_pairs, self._show_tools))
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
         changes = viewer.layers.events
-        self.own(Connections(lambda: [(event, self._on_layers) for event in (changes.inserted, changes.removed)]))
+        self.own(Connections(lambda: [(event, self.show_input_notes) for event in (changes.inserted, changes.removed)]))
 
     def own(self, part: Any) -> Any:
         """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
@@ -201,29 +202,26 @@ class PanelFrame(QWidget):
                 self.show_input_notes()
             self.on_front()
 
-    def _on_layers(self, *_: Any) -> None:
-        """Show notes of other layers; behind other panels they wait, since all inputs are searched for them."""
-        self._waits_for_notes = not self.is_in_front
-        if self.is_in_front:
-            self.show_input_notes()
-
     def _hints(self) -> list[str]:
         tools = (tool for tool in self._front.tools if self._front.panel_of(tool) is self)
         return [hint for tool in tools if (hint := tool.hint)]
 
     def _show_tools(self) -> None:
         """Say whose the clicks on the canvas are, and what they do."""
-        hints, front = self._hints(), self._front.panel
-        own = " · ".join(hints)
-        other = "" if front is None else f"Clicks on the canvas go to {name_of(front)}."
-        self._tool_line.setText(own if front is self else other)
-        self._tool_line.setVisible(bool(hints))
+        if self._front.shows(self):
+            hints, front = self._hints(), self._front.panel
+            own = " · ".join(hints)
+            other = "" if front is None else f"Clicks on the canvas go to {name_of(front)}."
+            self._tool_line.setText(own if front is self else other)
+            self._tool_line.setVisible(bool(hints))
         self._show_cursor()
 
     def _show_cursor(self) -> None:
         """A crosshair while a click is this panel's; napari's own where it is not, and where a layer is edited."""
+        if self._front.panel is not None and not self.is_in_front:
+            return
         cursor, active = self.viewer.cursor, self.viewer.layers.selection.active
-        if is_edited(active) or (self._front.panel is not None and not self.is_in_front):
+        if is_edited(active):
             return
         wanted = _CURSOR if self.is_in_front and self._hints() else "standard"
         if str(cursor.style) in (_CURSOR, "standard") and str(cursor.style) != wanted:
@@ -328,7 +326,10 @@ class PanelFrame(QWidget):
         self.show_input_notes()
 
     def show_input_notes(self, *_: Any) -> None:
-        """Show what is assumed of the chosen layers, and offer a place to one that tells none."""
+        """Show what is assumed of the chosen layers, and offer a place to one that tells none; once it can be seen."""
+        self._waits_for_notes = not self._front.shows(self)
+        if self._waits_for_notes:
+            return
         if (offer := self._offered()) is not None:
             self.place_button.setText(offer.text)
             self.place_button.setToolTip(
@@ -353,7 +354,7 @@ class PanelFrame(QWidget):
 
         A list, and a button that opens a menu, are let go elsewhere.
         """
-        if self._pressed is not None and control.isAncestorOf(self._pressed):
+        if self._pressed is not None and isalive(self._pressed) and control.isAncestorOf(self._pressed):
             return  # the same press, which what is pressed had no use for
         self._pressed = control
         self._end_message(control)

@@ -52,6 +52,8 @@ _MARKS = ("size", "symbol", "face_color", "border_color", "edge_color", "edge_wi
 _LINES = tuple(name for name in LINES if name not in (*_ANY, "contrast_limits"))
 _COPIED = 1 << 20  # numbers of points and shapes, which are edited in place, that are copied at most
 _PLAIN = (str, int, float, bool, type(None), enum.Enum)
+_CONTROLS = (QAbstractButton, QAbstractSlider, QComboBox, QAbstractSpinBox, QLineEdit, QPlainTextEdit)
+_roles: dict[type, tuple[bool, bool, type | None]] = {}
 _PASSES = 3  # since what is brought back may change what was brought back before
 
 
@@ -203,29 +205,39 @@ def _bring_back_layers(viewer: Any, now: WindowState, wanted: WindowState) -> It
 # -- panels -----------------------------------------------------------------------------------------------------------
 
 
-def parts_of(panel: QObject) -> Iterator[Any]:
+def parts_of(panel: QObject) -> list[Any]:
     """What something is kept of, in a panel and in all that belongs to it."""
-    if getattr(panel, "kept", ()):
-        yield panel
-    if not getattr(panel, "keeps_controls", True):
-        return
-    for child in panel.children():
-        if _is_control(child):
-            yield child
-        elif isinstance(child, QCollapsible):  # whose button only folds it
-            yield from parts_of(child.content())
-        elif not isinstance(child, QComboBox | QAbstractSpinBox) or hasattr(child, "kept"):
-            yield from parts_of(child)
+    keeps, has_controls, _ = _role_of(panel)
+    found: list[Any] = [panel] if keeps else []
+    for child in panel.children() if has_controls else ():
+        keeps, has_controls, kind = _role_of(child)
+        if has_controls and not keeps and _is_control(child, kind):
+            found.append(child)
+        elif kind is QCollapsible:  # whose button only folds it
+            found += parts_of(child.content())
+        elif keeps or kind not in (QComboBox, QAbstractSpinBox):
+            found += parts_of(child)
+    return found
 
 
-def _is_control(child: QObject) -> bool:
-    if bool(getattr(child, "kept", ())) or not getattr(child, "keeps_controls", True):
-        return False
-    if isinstance(child, QAbstractButton):
-        return child.isCheckable()
-    if isinstance(child, QAbstractSlider):
+def _role_of(part: QObject) -> tuple[bool, bool, type | None]:
+    """Whether a class says what is kept, whether controls in it count, and which of Qt's it is; panels have a thousand.
+
+    PyQt takes long to find that an object has no such attribute.
+    """
+    own = type(part)
+    if own not in _roles:
+        kind = next((kind for kind in (*_CONTROLS, QCollapsible) if issubclass(own, kind)), None)
+        _roles[own] = bool(getattr(own, "kept", ())), getattr(own, "keeps_controls", True), kind
+    return _roles[own]
+
+
+def _is_control(child: Any, kind: type | None) -> bool:
+    if kind is QAbstractButton:
+        return bool(child.isCheckable())
+    if kind is QAbstractSlider:
         return not isinstance(child, QScrollBar) and not isinstance(child.parent(), SliderRow)
-    return isinstance(child, QComboBox | QAbstractSpinBox | QLineEdit | QPlainTextEdit)
+    return kind in _CONTROLS
 
 
 def _kept_of(part: Any) -> tuple[Any, ...]:
@@ -265,11 +277,12 @@ def _show_kept(part: Any, kept: tuple[Any, ...]) -> None:
         part.setValue(value)
 
 
-def bring_back(viewer: Any, panels: Sequence[QWidget], wanted: WindowState) -> Iterator[None]:
+def bring_back(viewer: Any, panels: Sequence[QWidget], now: WindowState, wanted: WindowState) -> Iterator[None]:
     """Show a state again, in panels that are still open; a piece of the work for each item that is taken."""
-    for _ in range(_PASSES):
-        now = take_state(viewer, panels)
-        yield
+    for number in range(_PASSES):
+        if number:
+            now = take_state(viewer, panels)
+            yield
         yield from _bring_back_layers(viewer, now, wanted)
         differing = [ref for ref, kept in now.parts.items() if _differs(wanted, ref, kept)]
         for ref in sorted(differing, key=lambda ref: not getattr(ref(), "kept", ())):  # controls last

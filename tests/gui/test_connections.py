@@ -59,6 +59,25 @@ def test_the_pairs_are_those_of_the_moment_and_the_state_is_read_after_them(sour
     assert read == [0, 0]
 
 
+def test_what_stays_is_not_connected_anew():
+    class Counting:
+        def __init__(self):
+            self.calls = []
+
+        def connect(self, slot):
+            self.calls.append("connect")
+
+        def disconnect(self, slot):
+            self.calls.append("disconnect")
+
+    one, other, listed = Counting(), Counting(), []
+    connections = Connections(lambda: [(signal, print) for signal in listed])
+    for now in ([one], [one, other, one], [other], []):
+        listed[:] = now
+        connections.attach()
+    assert one.calls == other.calls == ["connect", "disconnect"]
+
+
 def test_events_of_napari():
     layer, received = Points(), []
     connections = Connections(lambda: [(layer.events.name, lambda event: received.append(layer.name))])

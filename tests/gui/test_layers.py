@@ -10,6 +10,7 @@ from napari.layers import Image, Labels, Shapes
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QComboBox, QTabWidget
 
 from napari_gpubio.gui.layers import LayerBox, LayerListener, is_no_recording, why_not_array
 
@@ -401,3 +402,35 @@ def test_what_is_hardly_meant_can_be_chosen_and_is_not_suggested(qtbot):
     assert box.layer is volume
     box.choose(frames)
     assert box.layer is frames
+
+
+def test_a_list_that_is_not_on_screen_is_filled_when_it_comes_there_or_is_read(viewer, qtbot):
+    pages = QTabWidget()
+    qtbot.addWidget(pages)
+    boxes = seen, hidden = [LayerBox(viewer, why_no_labels) for _ in range(2)]
+    for box in boxes:
+        pages.addTab(box, "page")
+        box.attach()
+    with qtbot.waitExposed(pages):
+        pages.show()
+    brain = add_labels(viewer, "brain")
+    assert seen.layer is hidden.layer is brain, "what is chosen does not wait"
+    add_labels(viewer, "tumor")
+    assert [QComboBox.count(box) for box in boxes] == [2, 1]
+    pages.setCurrentWidget(hidden)
+    assert QComboBox.count(hidden) == 2
+    add_labels(viewer, "vessel")
+    assert [QComboBox.count(box) for box in boxes] == [2, 3]
+    assert (seen.count(), seen.currentText()) == (3, "brain")
+    for box in boxes:
+        box.detach()
+
+
+def test_what_was_suggested_stays_where_nothing_is_preferred(viewer, qtbot):
+    box = LayerBox(viewer, why_no_labels, nothing="none")
+    box.attach()
+    brain = add_labels(viewer, "brain")
+    box.suggest(brain)
+    box.suggest_preferred()
+    assert box.layer is brain
+    box.detach()

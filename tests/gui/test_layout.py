@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 
+import numpy as np
 import pytest
 from napari.settings import get_settings
 from qtpy.QtCore import Qt
@@ -76,14 +77,23 @@ def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
 
 
 def test_on_a_narrow_screen_panels_are_tabs_of_naparis_docks(small_window, qtbot, monkeypatch):
+    """They make the window no higher than napari's own: also when napari puts a panel where it was."""
     window = small_window.window._qt_window
     monkeypatch.setattr(docking, "_TOO_WIDE", 0.3)
-    panel = open_panel(small_window, panel_walk.PANELS[0])
-    qtbot.waitUntil(lambda: len(window.tabifiedDockWidgets(docking.dock_of(panel))) == 1)
-    assert window.dockWidgetArea(docking.dock_of(panel)) == Qt.DockWidgetArea.LeftDockWidgetArea
-    assert not panel.visibleRegion().isEmpty()
-    panel.teardown()
-    small_window.window.remove_dock_widget(panel)
+    small_window.add_image(np.zeros((4, 5, 6)))  # whose controls decide how high the window must be
+    window.layout().activate()
+    before, controls = window.minimumSizeHint().height(), small_window.window._qt_viewer.dockLayerControls
+    for _ in range(2):
+        panel = open_panel(small_window, panel_walk.PANELS[0])
+        dock = docking.dock_of(panel)
+        qtbot.waitUntil(lambda dock=dock: window.tabifiedDockWidgets(dock) == [controls])
+        assert window.dockWidgetArea(dock) == Qt.DockWidgetArea.LeftDockWidgetArea
+        assert not panel.visibleRegion().isEmpty()
+        window.layout().activate()
+        assert window.minimumSizeHint().height() <= before
+        assert window.height() <= HEIGHT
+        panel.teardown()
+        small_window.window.remove_dock_widget(panel)
 
 
 def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):

@@ -76,6 +76,16 @@ def test_what_is_pressed_stays_while_texts_above_come_and_go(panel, qtbot, is_lo
     assert panel.inputs.contentsMargins().top() == panel.inputs.contentsMargins().bottom()
 
 
+def test_what_is_pressed_may_be_deleted_before_it_is_let_go(panel, qtbot):
+    press(panel.slider)
+    with qtbot.waitSignal(panel.slider.destroyed):
+        panel.slider.deleteLater()
+    panel.above.setText(LONG)
+    qtbot.wait(20)
+    press(panel.box)
+    release(panel.box)
+
+
 def test_messages_do_not_cover_what_is_pressed_nor_move_the_buttons(panel, qtbot):
     make_longer(panel)
     bottom, button = panel._scroll.height(), place(panel, panel.run_button)

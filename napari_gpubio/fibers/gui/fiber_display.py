@@ -19,6 +19,7 @@ from napari_gpubio.fibers.gui.tracing import BundleSettings, Traced
 from napari_gpubio.fibers.seeds import AtPoints
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import notes_text
+from napari_gpubio.gui.layers import set_marks
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.looks import options_of
 from napari_gpubio.gui.panel import RunDisplay
@@ -186,7 +187,9 @@ class FiberDisplay(QObject, RunDisplay):
         positions = world_to_viewer([b.center_mm for b in bundles]) / step
         colors = [b.color for b in bundles]
         if layer is not None:
-            layer.scale, layer.data, layer.border_color = step, positions, colors
+            layer.scale = step
+            set_marks(layer, positions)
+            layer.border_color = colors
             return
         if not adds:
             return

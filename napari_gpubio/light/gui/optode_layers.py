@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import FOLLOWS, IN_MM, KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.layers import set_marks
 from napari_gpubio.light.gui.labels import Position, Tissue, vector
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.optics.detectors import Detector
@@ -211,10 +212,10 @@ class OptodeLayers:
             return  # most steps of a slider go past slices that show none of it
         self._drawn = drawn
         vectors = np.stack([segments[:, 0], segments[:, 1] - segments[:, 0]], axis=1)
-        lines.data = vectors / self._step
+        set_marks(lines, vectors / self._step)
         if len(segments):
             lines.edge_color = transform_color([color for part, color in strokes for _ in part])
-        markers.data = positions / self._step
+        set_marks(markers, positions / self._step)
         markers.shown = shown
 
     def bring_to_front(self) -> None:
@@ -249,9 +250,7 @@ class OptodeLayers:
             return  # napari cuts the layer again for each of these
         self._looks = looks
         lines.edge_width = self._width / mean
-        markers.data = self._markers / self._step
-        if not markers.visible:  # else napari looks for the texts of markers that have gone
-            markers.set_view_slice()
+        set_marks(markers, self._markers / self._step)
         markers.features = {"name": np.array(self._names, dtype=object)}
         markers.text = _TEXT
         if len(self._markers):
