@@ -18,11 +18,9 @@ x, _, z = np.indices(labels.shape)
 labels[np.hypot(x - 21, z - 5) < 1.6] = 2
 block = optics.Domain(labels=labels, affine=np.eye(4), media=(tissue, vessel))
 settings = light.LightSettings(photons=25_000)
-runs = [
-    light.simulate(block, optics.Pencil(position_mm=(at, 14.5, -1), direction=(0, 0, 1)), settings)
-    for at in (14.5, 34.5)
-]
-path = light.sensitivity(*runs).jacobian_mm.sum(axis=1)
+optodes = [optics.Pencil(position_mm=(x_mm, 14.5, -1), direction=(0, 0, 1)) for x_mm in (14.5, 34.5)]
+runs = [light.simulate(block, optode, settings) for optode in optodes]
+path = -light.sensitivity(*runs).jacobian_mm.sum(axis=1)  # light falls where absorption rises
 
 fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 with np.errstate(divide="ignore"):

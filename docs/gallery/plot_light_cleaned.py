@@ -17,12 +17,12 @@ images = {"100,000 photons": (pair.half_a + pair.half_b) / 2, "cleaned": clean.i
 
 middle = pair.truth.shape[1] // 2
 fig, axes = plt.subplots(2, 3, figsize=(9, 6.2), layout="constrained")
-for ax, (title, image) in zip(axes[0], images.items()):
+for ax, (title, image) in zip(axes[0], images.items(), strict=True):
     with np.errstate(divide="ignore"):
         decades = ax.imshow(np.log10(image[:, middle]).T, cmap="inferno", vmin=-7, vmax=-1)
     ax.set(title=title, xticks=[], yticks=[])
 fig.colorbar(decades, ax=axes[0], label="log10 fluence (1/mm²)")
-for ax, image in zip(axes[1], list(images.values())[:2]):
+for ax, image in zip(axes[1, :2], list(images.values())[:2], strict=True):
     off = 100 * (image / pair.truth - 1)[:, middle]
     percent = ax.imshow(off.T, cmap="RdBu_r", vmin=-60, vmax=60)
     ax.set(xticks=[], yticks=[])

@@ -34,7 +34,7 @@ for nm in wavelengths_nm:
 colors = ["0.75", "#f2c14e", "#b5735a", "#d9cfb0", "#3b8ab8", "#77777f", "#c9c9cf"]
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=(2, 1))
 bottom, at = np.zeros(len(wavelengths_nm)), np.arange(len(wavelengths_nm))
-for (name, values), color in zip(parts.items(), colors):
+for (name, values), color in zip(parts.items(), colors, strict=True):
     left.bar(at, values, bottom=bottom, color=color, label=name)
     bottom += values
 left.set(

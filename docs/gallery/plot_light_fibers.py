@@ -11,12 +11,12 @@ import numpy as np
 
 from napari_gpubio import light, optics
 
-shape, middle = (25, 25, 25), (12.0, 12.0, 12.0)
+shape = (25, 25, 25)
 white = optics.Medium(label=1, mua_per_mm=0.02, mus_per_mm=25.0, g=0.9, n=1.37)
 plain = optics.Domain(
     labels=np.ones(shape, np.uint8), affine=np.diag([0.5, 0.5, 0.5, 1]), media=(white,), outside_n=1.37
 )
-tensors = np.zeros((*shape, 6)) + [1.7e-3, 0.3e-3, 0.3e-3, 0, 0, 0]
+tensors = np.broadcast_to(np.array([1.7e-3, 0.3e-3, 0.3e-3, 0, 0, 0]), (*shape, 6))
 fibrous = optics.anisotropy.with_fibers(plain, tensors, plain.affine)
 source = optics.Isotropic(position_mm=(6.0, 6.0, 6.0))
 both = [light.simulate(one, source, light.LightSettings(photons=12_000)).fluence for one in (plain, fibrous)]
@@ -32,7 +32,9 @@ def folded(volume):
 without, along = map(folded, both)
 change = 100 * (along / without - 1)
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained", sharey=True)
-for ax, image, title in zip(axes, (without, along), ("without a direction", "fibers from left to right")):
+for ax, image, title in zip(
+    axes[:2], (without, along), ("without a direction", "fibers from left to right"), strict=True
+):
     shown = ax.imshow(np.log10(image).T, extent=(-6.25, 6.25, -6.25, 6.25), cmap="inferno", vmin=-3, vmax=0)
     ax.contour(
         np.log10(image).T,

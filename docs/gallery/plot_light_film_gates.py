@@ -35,7 +35,7 @@ for gate in range(gates.shape[2]):
 film("light_gates", frames, rate=10)
 
 fig, axes = plt.subplots(1, 4, figsize=(9, 1.9), layout="constrained")
-for ax, gate in zip(axes, (3, 8, 16, 36)):
+for ax, gate in zip(axes, (3, 8, 16, 36), strict=True):
     ax.imshow(frames[gate])
     ax.axis("off")
 plt.show()

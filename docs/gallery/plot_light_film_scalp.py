@@ -38,7 +38,7 @@ for angle in np.deg2rad(np.linspace(0, 360, 48, endpoint=False)):
 film("light_around_the_head", frames)
 
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.7), layout="constrained")
-for ax, frame in zip(axes, frames[::12]):
+for ax, frame in zip(axes, frames[::12], strict=True):
     ax.imshow(frame)
     ax.axis("off")
 plt.show()

@@ -18,7 +18,7 @@ result = light.simulate(head, source, light.LightSettings(photons=40_000))
 i, j, k = np.round(np.linalg.inv(head.affine) @ [0, -18, 8, 1])[:3].astype(int)
 cuts = {"axial": np.s_[:, :, k - 1 : k + 2], "coronal": np.s_[:, j - 1 : j + 2, :]}
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained", facecolor="black")
-for ax, (name, cut) in zip(axes, cuts.items()):
+for ax, (name, cut) in zip(axes, cuts.items(), strict=True):
     across = 2 if name == "axial" else 1
     fluence = result.fluence[cut].mean(axis=across)
     labels = head.labels[cut].take(1, axis=across)

@@ -22,7 +22,7 @@ settings = light.LightSettings(photons=40_000, faces=("mirror",) * 4 + ("default
 found = light.simulate_patterns(block, area, images, settings)
 
 fig, axes = plt.subplots(4, 1, figsize=(8, 6), layout="constrained", sharex=True)
-for ax, result, cycles in zip(axes, found, (0, 2, 5, 10)):
+for ax, result, cycles in zip(axes, found, (0, 2, 5, 10), strict=True):
     plane = result.fluence.mean(axis=1)
     shown = ax.imshow(1000 * plane.T, extent=(0, 30, 8, 0), cmap="inferno", vmin=0, vmax=28, interpolation="bilinear")
     ax.set(ylabel="depth (mm)", title=f"{cycles / 28:.2f} cycles per mm")

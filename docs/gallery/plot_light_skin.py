@@ -23,7 +23,7 @@ with np.errstate(divide="ignore"):
     shown = left.imshow(
         np.log10(both).T, extent=(-r[-1], r[-1], z[-1], 0), aspect="auto", cmap="inferno", vmin=-4, vmax=2
     )
-for top, layer in zip(skin.medium.tops_mm[1:], skin.medium.layers[1:]):
+for top in skin.medium.tops_mm[1:]:
     left.axhline(top, color="white", linewidth=0.6)
 left.set(xlim=(-4, 4), ylim=(3, 0), xlabel="r (mm)", ylabel="depth (mm)")
 fig.colorbar(shown, ax=left, label="log10 fluence per photon (1/mm²)")

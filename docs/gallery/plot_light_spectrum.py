@@ -29,7 +29,8 @@ detector = optics.Detector(position_mm=(23.5, 19.5, -0.5), radius_mm=3)
 run = light.simulate(cube, source, light.LightSettings(photons=25_000), detectors=[detector])
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for saturation, color in zip(saturations, plt.cm.coolwarm_r(np.linspace(0, 1, len(saturations)))):
+colors = plt.cm.coolwarm_r(np.linspace(0, 1, len(saturations)))
+for saturation, color in zip(saturations, colors, strict=True):
     weight, error = (part[0] for part in light.spectrum(run, media[saturation]).weight)
     ax.plot(wavelengths_nm, 100 * weight, color=color, label=f"{saturation:.0%}")
     ax.fill_between(wavelengths_nm, 100 * (weight - error), 100 * (weight + error), color=color, alpha=0.2)
