@@ -37,7 +37,7 @@ class _Denoising(Operation):
     sigma: float | None = param(
         None, "σ",
         "Standard deviation of the noise where it is known, in the unit of the image; for Rician noise, of its real "
-        "and imaginary parts. Else it is estimated, Rician noise of a series of 8 or more volumes across all of them.",
+        "and imaginary parts. Else it is estimated, Rician noise of a series of 10 or more volumes across all of them.",
         above=0.0,
     )  # fmt: skip
     volumes: tuple[int, int] | None = part(
