@@ -4,10 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
-from qtpy.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
-=======
-from qtpy.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
->>>>>>> window
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QTabWidget, QWidget
 
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
@@ -134,7 +131,6 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     """
     dock = dock_of(part)
     window = dock.parentWidget() if dock is not None else None
-<<<<<<< HEAD
     if part.sizePolicy().verticalPolicy() == QSizePolicy.Policy.Maximum:  # of napari 0.9.0, which lets none grow
         part.setSizePolicy(part.sizePolicy().horizontalPolicy(), QSizePolicy.Policy.Preferred)
     if not isinstance(window, QMainWindow) or dock.isFloating():
