@@ -157,6 +157,6 @@ def driven(steps: Callable[P, Generator[Step, None, Returned]]) -> Driven[P, Ret
     made: Any = function
     made.__signature__ = own.replace(parameters=[*takes, shows, *rest], return_annotation=inspect.Signature.empty)
     made.__name__, made.__qualname__, made.__module__ = name, name, about.__module__
-    made.__doc__ = f"Run `{about.__name__}` to its end and return its result.\n\n{about.__doc__}"
+    made.__doc__ = f"Run `{about.__name__}` to its end and return its result.\n\n{inspect.getdoc(about)}"
     result: Driven[P, Returned] = made
     return result
