@@ -110,6 +110,15 @@ def test_a_run_waits_shows_the_progress_and_starts_by_itself(qtbot, panel, cold)
     assert panel.message == ""
 
 
+def test_how_long_the_others_take_is_said_once_some_are_compiled(panel, cold, monkeypatch):
+    monkeypatch.setattr(processors.time, "monotonic", lambda: 10.0)
+    warming = processors.BackgroundWarmup(panel.warms)
+    warming.compiled = 4
+    assert warming.progress_text.endswith("4 of 15 functions")
+    warming.compiled = 5
+    assert warming.progress_text.endswith("5 of 15 functions, 20 s left")
+
+
 def test_stop_cancels_a_run_that_waits(qtbot, panel, cold):
     panel.run_button.click()
     panel.run_button.click()
