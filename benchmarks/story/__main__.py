@@ -10,6 +10,7 @@ crossing: a raw scan, its noise taken out, FODs, and both bundles of a click whe
 flow: FODs, a source that is dragged, the regions that it reaches, routes to one, fibers along them, how sure that is.
 certainty: fibers of a click, a bootstrap of them, and their intervals.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
+bids, mcx, plan: walks of a new user with own data, from the README to a main result, and how long they take.
 faults_brain, faults_head: what once went wrong in a brain; in a head, a plan and frames of a camera; with a table.
 The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
 """
@@ -25,8 +26,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this working tree, installed or not
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # what benchmarks share
 
 import faults
+import first_hour
 import flow
 import scenes
 from person import Person, new_window
@@ -36,6 +39,7 @@ SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
     "certainty": scenes.certainty_scene, "crossing": scenes.crossing_scene,
     "flow": flow.flow_scene, "light": scenes.light_scene,
     "dose": scenes.dose_scene,
+    **first_hour.WALKS,
     "faults_brain": faults.faults_brain, "faults_head": faults.faults_head,
 }  # fmt: skip
 

@@ -1,5 +1,8 @@
 """What the story opens: the sample brain or a real scan, and images of it on a grid that is tilted to it."""
 
+import json
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +31,8 @@ ENDINGS = {  # of bundles on both sides: names of files in the folder "endings" 
     "right sensory cortex": "CC_5_b",
     "left sensory cortex": "CC_5_e",
 }
+MCX_PHOTONS = 1_000_000
+MCX_ABSORBED, MCX_TOLERANCE = 0.1769, 0.005  # as MCX's own benchmark script expects of cube60
 CROSSING_MM = (24.0, -18.0, 25.0)  # of corona radiata and corpus callosum, in a head in the space of a template
 
 
@@ -61,6 +66,48 @@ def brain(folder: Path, data: Path | None) -> Brain:
     click = CLICK_MM if data is None else _white_matter(fa, scan.affine)
     atlas = path.with_name("atlas.nii.gz") if data is None else atlas_of_endings(path, folder, ENDINGS)
     return Brain(scan=path, t1=written[0], fa=written[1], atlas=atlas, click_mm=click, crossing_mm=CROSSING_MM)
+
+
+def bids_study(folder: Path, data: Path | None) -> tuple[Path, tuple[float, float, float]]:
+    """Write a dataset of two subjects with the same scan; returns it, and a place in white matter."""
+    path, study = sample_path("brain_phantom") / "dwi.nii.gz" if data is None else _scan_in(data), folder / "study"
+    for subject in ("sub-01", "sub-02"):
+        (study / subject / "dwi").mkdir(parents=True)
+        for ending in (".nii.gz", ".bval", ".bvec"):
+            beside = path.with_name(path.name.replace(".nii.gz", ending))
+            shutil.copyfile(beside, study / subject / "dwi" / f"{subject}_dwi{ending}")
+    description = {"Name": "Two subjects", "BIDSVersion": "1.10.0"}
+    (study / "dataset_description.json").write_text(json.dumps(description), encoding="utf-8")
+    if data is None:
+        return study, CLICK_MM
+    field = diffusion.fit_tensors(diffusion.io.read_dwi(path))
+    return study, _white_matter(np.asarray(scalar_map(field, "FA"), np.float32), field.affine)
+
+
+def mcx_case(folder: Path) -> Path:
+    """Write the file of MCX's benchmark cube60, with fewer photons."""
+    media = [{"mua": 0, "mus": 0, "g": 1, "n": 1}, {"mua": 0.005, "mus": 1.0, "g": 0.01, "n": 1.37}]
+    detectors = [{"Pos": [x, y, 0], "R": 1} for x, y in ((29, 19), (29, 39), (19, 29), (39, 29))]
+    case = {
+        "Session": {"ID": "cube60", "Photons": MCX_PHOTONS, "RNGSeed": 1648335518, "DoMismatch": False},
+        "Forward": {"T0": 0.0, "T1": 5e-9, "Dt": 5e-9},
+        "Domain": {"Dim": [60, 60, 60], "OriginType": 1, "LengthUnit": 1, "Media": media},
+        "Optode": {"Source": {"Type": "pencil", "Pos": [29, 29, 0], "Dir": [0, 0, 1]}, "Detector": detectors},
+        "Shapes": [{"Grid": {"Tag": 1, "Size": [60, 60, 60]}}],
+    }
+    path = folder / "cube60.json"
+    path.write_text(json.dumps(case), encoding="utf-8")
+    return path
+
+
+def dicom_plan(folder: Path, data: Path | None) -> Path:
+    """A folder of DICOM: the given one, or that of the treatment phantom, as the documentation's script writes it."""
+    if data is not None:
+        return data
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "docs" / "extensions"))
+    from sample_plan import write_study
+
+    return Path(write_study(folder / "plan"))
 
 
 def all_endings(scan: Path) -> dict[str, str]:

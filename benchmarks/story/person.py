@@ -63,7 +63,8 @@ class Person:
         if shutil.which("xdotool") is None:
             raise SystemExit("this needs xdotool, which makes real events: apt-get install xdotool")
         self.viewer, self.folder, self.title = viewer, folder, title
-        self.clicks = self._pictures = 0
+        self.clicks = self.typed = self._pictures = 0
+        self.waited_s = 0.0  # for what the window does
         self._answers = Answers()
         self.ask = self._answers.ask
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,9 +73,10 @@ class Person:
 
     def wait(self, until: Callable[[], Any], what: str, seconds: float = 90.0) -> Any:
         """Wait until something holds in the window; returns what it gives, or raises TimeoutError."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        begun = time.monotonic()
+        while time.monotonic() < begun + seconds:
             if found := self.ask(until):
+                self.waited_s += time.monotonic() - begun
                 return found
             time.sleep(0.1)
         self.picture("where it ended")
@@ -170,6 +172,7 @@ class Person:
     def type(self, text: str) -> None:
         """Type a text."""
         self._focus()
+        self.typed += 1
         _events("type", "--delay", 8, "--", text)
         time.sleep(_PAUSE_S)
 
@@ -239,9 +242,9 @@ class Person:
         time.sleep(2.0)
 
     def open(self, path: Path) -> None:
-        """Open a file with napari's File > Open, and answer the question for a reader if it comes."""
+        """Open a file or a folder with napari's File > Open, and answer the question for a reader if it comes."""
         before = self.ask(lambda: len(self.viewer.layers))
-        self.menu("File", "Open File")
+        self.menu("File", "Open Folder" if path.is_dir() else "Open File")
         self.name_file(path)
         self.wait(lambda: len(self.viewer.layers) > before or _dialog("QtReaderDialog"), f"{path.name}")
         if (dialog := self.ask(lambda: _dialog("QtReaderDialog"))) is not None:
@@ -251,6 +254,17 @@ class Person:
             self.wait(lambda: len(self.viewer.layers) > before, f"{path.name}")
 
     # -- the canvas -----------------------------------------------------------------------------------------------
+
+    def go_to_slice(self, point_mm: Sequence[float]) -> None:
+        """Turn the wheel with Ctrl over the canvas until the axial slice of a point (x, y, z) in mm is on screen."""
+        dims = self.viewer.dims
+        over = self.on_canvas(point_mm)
+        for _ in range(_MAX_NOTCHES):
+            away, step = self.ask(lambda: (point_mm[2] - dims.point[-3], dims.range[-3].step))
+            if abs(away) <= step / 2:
+                return
+            self.wheel(over, -1 if away > 0 else 1, keys=("ctrl",))
+        raise TimeoutError(f"{self.title}: the slice of {point_mm} was not reached")
 
     def on_canvas(self, point_mm: Sequence[float], canvas: Any = None) -> tuple[int, int]:
         """Return where a point (x, y, z) in mm is drawn on the screen, on napari's canvas or on that of a pane."""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QPalette
+from qtpy.QtGui import QTextCursor
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.preferences import open_preferences
 from napari_gpubio.gui.switcher import name_of
@@ -76,10 +77,10 @@ class HelpWindow(QDialog):
         slug = slug_of(name)
         address = f"{SITE}/generated/window/{slug}.html"
         page = page_of(name) or f"# {name}\n\nThere is no page about this panel.\n"
-        colors = self.text.palette()  # a style sheet says nothing of links
-        colors.setColor(QPalette.ColorRole.Link, colors.color(QPalette.ColorRole.Text))
-        self.text.setPalette(colors)
-        self.text.setMarkdown(f"{page}\n\nMore, with pictures: [{address}]({address})\n")
+        self.text.setMarkdown(page)
+        link = f'<a href="{address}" style="{theme.NOTE_STYLE}">{address}</a>'  # Markdown's are blue on any ground
+        self.text.append(f"<br>More, with pictures: {link}")
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
         self.setWindowTitle(f"{name}: help")
 
     def _tour(self) -> None:

@@ -33,6 +33,7 @@ from napari_gpubio.gui.turns import Turns
 
 logger = logging.getLogger(__name__)
 Pieces = Generator[None, None, None]  # of what is shown; see `turns`
+_RUNS_WHEN_WARM = "The run starts by itself as soon as the CPU engine is prepared."
 
 
 class RunForm:
@@ -135,7 +136,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
         self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
         self._busy_note = ""  # which ends with the run under way
-        self.stale_line = StaleLine(self._draft_to_compare, self)
+        self.stale_line = StaleLine(self.draft_to_compare, self)
         changes = viewer.layers.events
         come_and_go = (changes.inserted, changes.removed)
         self.own(Connections(lambda: [(event, self.stale_line.compare_soon) for event in come_and_go]))
@@ -431,7 +432,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         for box in self.findChildren(LayerBox):
             box.currentIndexChanged.connect(self.stale_line.compare_soon)
 
-    def _draft_to_compare(self) -> Callable[[], Operation] | None:
+    def draft_to_compare(self) -> Callable[[], Operation] | None:
+        """Read the inputs that a result is made with, and return what makes an operation of them; None during a run."""
         if self.running:
             return None
         self.check_inputs()
@@ -464,15 +466,13 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             return False
         self._runs_when_warm = True
         self._set_running(running=True)
+        self.show_note(_RUNS_WHEN_WARM)
         self._show_warmup()
         return True
 
     def _show_warmup(self, *_: Any) -> None:
-        if self._runs_when_warm:
-            self.show_note(f"{self._awaited.progress_text}. Then the run starts.")
-        else:
-            self._warmup_status = self._warmup.progress_text
-            self.show_progress(self._warmup_status)
+        self._warmup_status = self._awaited.progress_text
+        self.show_progress(self._warmup_status)
 
     def _on_warm(self, problem: str) -> None:
         if self.status == self._warmup_status:  # and not that of a run which has ended meanwhile

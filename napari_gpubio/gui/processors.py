@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job, Outcome, one_step
 from napari_gpubio.gui.preferences import preference
+
+_ENOUGH = 5  # functions compiled, to say how long the others take
 
 
 class DevicePicker(ElidedComboBox):
@@ -89,6 +92,7 @@ class BackgroundWarmup(QObject):
     def __init__(self, engines: Sequence[str], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.engines, self.compiled = tuple(engines), 0
+        self._begun = 0.0
         self._has_failed = False  # then functions are compiled where they are used
         self.process: QProcess | None = None
 
@@ -108,12 +112,16 @@ class BackgroundWarmup(QObject):
     def progress_text(self) -> str:
         """A sentence for the user."""
         total = max(sum(map(warmup.function_count, self.engines)), self.compiled)
-        return f"Preparing the CPU engine, once for this machine: {self.compiled} of {total} functions"
+        waited = time.monotonic() - self._begun if self.compiled >= _ENOUGH else 0.0
+        left = waited / max(self.compiled, 1) * (total - self.compiled)
+        estimate = f", {left:.0f} s left" if left >= 1 else ""
+        return f"Preparing the CPU engine, once for this machine: {self.compiled} of {total} functions{estimate}"
 
     def start(self) -> None:
         """Begin, if it is needed and has not begun."""
         if self.is_running or not self.is_needed:
             return
+        self._begun = time.monotonic()
         process = self.process = QProcess(self)
         process.readyReadStandardOutput.connect(self._on_output)
         process.finished.connect(self._on_finished)

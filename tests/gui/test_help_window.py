@@ -2,10 +2,11 @@
 
 import pytest
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QTextCursor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_gpubio.gui import help_window, preferences
+from napari_gpubio.gui import help_window, preferences, theme
 from napari_gpubio.gui.help_window import HelpWindow, page_of, slug_of
 from napari_gpubio.gui.switcher import names_of_panels, open_panel
 from napari_gpubio.gui.tour import start_tour
@@ -25,6 +26,8 @@ def test_every_dock_widget_has_a_page_that_begins_with_its_name():
 def test_the_button_and_f1_open_the_page_of_their_panel_in_one_window(viewer):
     window = open_panel(viewer, "Bundle profiles").help_button.open()
     assert "100 nodes" in window.text.toPlainText()
+    window.text.moveCursor(QTextCursor.MoveOperation.End)  # to the link, which can be read on this theme
+    assert window.text.currentCharFormat().foreground().color() == QColor(theme.NOTE)
     QTest.keyClick(open_panel(viewer, "Session"), Qt.Key.Key_F1)
     assert "to the same bits" in window.text.toPlainText()
     assert viewer.window._qt_window.findChildren(HelpWindow) == [window]

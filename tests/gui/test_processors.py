@@ -100,13 +100,23 @@ def test_a_run_waits_shows_the_progress_and_starts_by_itself(qtbot, panel, cold)
     panel.run()
     assert panel.waiting
     assert panel.run_button.text() == "Stop"
-    qtbot.waitUntil(lambda: "3 of 15 functions" in panel.message, timeout=1000 * SECONDS)
+    assert "starts by itself" in panel.message
+    qtbot.waitUntil(lambda: "3 of 15 functions" in panel.status, timeout=1000 * SECONDS)
     cold()
     with finished(qtbot, panel):
         panel.warmup_process.closeWriteChannel()
     assert [result for result, _ in panel.results] == [4]
     assert not panel.waiting
     assert panel.message == ""
+
+
+def test_how_long_the_others_take_is_said_once_some_are_compiled(panel, cold, monkeypatch):
+    monkeypatch.setattr(processors.time, "monotonic", lambda: 10.0)
+    warming = processors.BackgroundWarmup(panel.warms)
+    warming.compiled = 4
+    assert warming.progress_text.endswith("4 of 15 functions")
+    warming.compiled = 5
+    assert warming.progress_text.endswith("5 of 15 functions, 20 s left")
 
 
 def test_stop_cancels_a_run_that_waits(qtbot, panel, cold):
@@ -130,7 +140,7 @@ def other_run(panel):
 def test_what_another_engine_does_waits_until_that_is_compiled(qtbot, panel, cold):
     shown = other_run(panel)
     assert panel.waiting
-    qtbot.waitUntil(lambda: "3 of 15 functions" in panel.message, timeout=1000 * SECONDS)
+    qtbot.waitUntil(lambda: "3 of 15 functions" in panel.status, timeout=1000 * SECONDS)
     cold()
     with finished(qtbot, panel):
         panel.warmup_process.closeWriteChannel()

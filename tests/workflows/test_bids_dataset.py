@@ -133,7 +133,7 @@ def test_the_first_subject_of_a_dataset_opens_and_the_others_are_named(written):
     assert names[0] == f"sub-{BRAIN}_T1w"
     assert names[-1] == f"sub-{BRAIN}_dseg"
     assert f"sub-{BRAIN}_run-1_dwi" in names
-    assert f"sub-{BRAIN} is shown; to see another one, drop its folder of study here: sub-{BARE}, sub-{HEAD}" in notes
+    assert f"of study, sub-{BRAIN} is shown; open the folder of another one to see it: sub-{BARE}, sub-{HEAD}" in notes
     assert opened(written / "dataset_description.json")[0] == names
 
 

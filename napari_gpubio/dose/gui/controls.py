@@ -188,7 +188,7 @@ class ToolsBox(QWidget):
         self.volume = _toggle("D at volume", _VOLUME_TIP, self)
         self.inside = _choice_box(_INSIDE_TIP, self)
         self.of_plan = _choice_box(_PLAN_TIP, self)
-        self.readout = RichLabel(_HINT, self)
+        self.readout = RichLabel("", self)
         self._fill()
         connect_all(
             [
@@ -230,8 +230,8 @@ class ToolsBox(QWidget):
         self.inside.setCurrentText(structure)
 
     def set_readout(self, text: str) -> None:
-        """Write a readout, or how to get one."""
-        self.readout.setText(text or _HINT)
+        """Write a readout, or how to get one if there are curves."""
+        self.readout.setText(text or (_HINT if self.inside.count() else ""))
 
     def add_button(self, button: QWidget) -> None:
         """Put a button beside the list of structures."""
@@ -281,5 +281,5 @@ def _toggle(text: str, tip: str, parent: QWidget) -> QPushButton:
 def _shared_row(parent: QWidget, left: QWidget, right: QWidget) -> QWidget:
     """Two inputs in one row of a form."""
     owner = QWidget(parent)
-    owner.setLayout(row_of(left, right, stretch=(3, 5)))
+    owner.setLayout(row_of(left, right, stretch=(4, 5)))  # room for the word on the left
     return owner

@@ -8,6 +8,7 @@ From a stroke of the brush to the curves: `RunListener.labels_painted` -> `Curve
 
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
@@ -271,6 +272,10 @@ class DosePanel(EnginePanel):
         """Read the inputs, and return what makes an operation of them."""
         request, fields = self._request(), self._shown_fields()
         return lambda: replaced_fields(draft_of(request), fields)
+
+    def draft_to_compare(self) -> Callable[[], Operation] | None:
+        """The same without what is read off the curves, which follows at once."""
+        return None if super().draft_to_compare() is None else partial(draft_of, self._request())
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation of histograms; returns whether layers show all its inputs."""

@@ -64,8 +64,8 @@ class LightPanel(EnginePanel):
 
     def set_mode(self, mode: str) -> None:
         """Bring another mode on screen."""
-        left, entered = self._modes.get(self._current), self._mode(mode)
-        self._current = mode
+        left, self._current = self._modes.get(self._current), mode
+        entered = self._mode(mode)
         with QSignalBlocker(self.switch):
             self.switch.choose(mode)
         self.run_form = self.run_display = entered
@@ -100,6 +100,8 @@ class LightPanel(EnginePanel):
                 made = LayerMode(self, self.plots, self._simulate_phantom)
             self._modes[name] = made
             made.setVisible(name == self._current)
+            if name == self._current:  # before its parts come, which begin a quick run of what a file brought
+                self.run_form = self.run_display = made
             self.inputs.addWidget(made)
             for part in made.parts():
                 self.own(part)

@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import KEY, carried, notes_of
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.stores import STORE
@@ -340,8 +340,10 @@ class VoxelMode(LightMode[LightResult]):
             self._show_notes((*(() if domain is None else domain.notes), *notes))
 
     def _show_notes(self, notes: tuple[str, ...]) -> None:
-        if notes:
-            self.panel.show_note(" ".join(notes))
+        said = [note.rstrip(".") for note in notes_of(self._labels.layer)]  # below the inputs, and by whom
+        new = [note for note in notes if not any(one.endswith(note.rstrip(".")) for one in said)]
+        if new:
+            self.panel.show_note(" ".join(new))
 
     def _show_carried(self) -> None:
         """Say which properties come with the labels, whatever the table has."""

@@ -69,7 +69,7 @@ def _first(labels: tuple[str, ...], key: str, folder: Path) -> str:
     """The first of several labels, with a note on how the others are opened; empty if there is none."""
     if len(labels) > 1:
         others = first_of([f"{key}-{one}" for one in labels[1:]], _MAX_NAMED)
-        note(f"{key}-{labels[0]} is shown; to see another one, drop its folder of {folder.name} here: {others}")
+        note(f"of {folder.name}, {key}-{labels[0]} is shown; open the folder of another one to see it: {others}")
     return labels[0] if labels else ""
 
 

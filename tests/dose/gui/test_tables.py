@@ -251,6 +251,15 @@ def test_constraints_pass_fail_or_are_not_evaluated(user, filled_panel):
     assert results_of(filled_panel)[3][2] == "✓ pass"
 
 
+def test_what_is_read_off_curves_at_once_is_no_other_input_of_them(user, filled_panel, qtbot):
+    line = filled_panel.stale_line
+    filled_panel.constraints.text.setPlainText("lung: Mean[Gy] < 20")
+    filled_panel.table.columns.enter("Min[Gy]")
+    line.compare_soon()
+    qtbot.waitUntil(lambda: not line.is_busy)
+    assert line.isHidden()
+
+
 def test_constraints_that_wait_for_the_whole_dose_have_the_reason(user, filled_panel, monkeypatch):
     monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda _: ())
     filled_panel.constraints.text.setPlainText(

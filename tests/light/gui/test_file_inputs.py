@@ -5,16 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.core.napari_io import KEY, NOTES
+from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.domains import Domains
 from napari_gpubio.light.gui.several import case_notes, input_notes
 from napari_gpubio.light.io.results import save_result
-from napari_gpubio.light.napari_io import fluence_layer
+from napari_gpubio.light.napari_io import fluence_layer, labels_layer
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.optics.anisotropy import with_fibers
 from napari_gpubio.optics.detectors import FaceDetector
 from napari_gpubio.optics.phase import TabulatedPhaseFunction
 from napari_gpubio.optics.sources import KINDS, Disk, EmittingVolume, Pattern, Pencil, Planar
+from tests.dock_widgets import docked, until_the_end
 from tests.light.gui.panel_samples import CENTER, FEW, LEFT, add_ball, ball, open_file, settle
 from tests.light.gui.test_fibers import add_map, field
 
@@ -35,6 +38,21 @@ def box(empty):
 def kind_of(box, kind, **sizes):
     for name, value in {"source": kind, **sizes}.items():
         box.form.widget(name).value = value
+
+
+# ------------------------------------------------------------------------------------------- a file, then the panel
+
+
+def test_a_file_that_is_open_before_the_panel_is_run_quickly_and_its_notes_are_said_once(viewer, qtbot):
+    notes, inputs = ("A note.", "Another."), {"source": PENCIL, "settings": SETTINGS, "detectors": ()}
+    case = LightCase(domain=ball(), **inputs, notes=notes, name="case")
+    data, keywords, _ = labels_layer(case.domain, "case")
+    keywords["metadata"][KEY] |= {"case": case, NOTES: ("case.json: A note.",)}
+    viewer.add_labels(data, **keywords)
+    for panel in until_the_end(qtbot, viewer, docked(viewer, LightPanel(viewer), "Light transport")):
+        settle(qtbot, panel)
+        assert panel.voxels.results.result.launched == FEW
+        assert panel.message == "Another."
 
 
 # ------------------------------------------------------------------------------------------------- sectors, angles
