@@ -6,7 +6,6 @@ One seed, 100 scans that could as well have been measured: where the fiber passe
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 from napari_gpubio import diffusion, fibers
 
@@ -23,15 +22,11 @@ shown = left.imshow(visits, origin="lower", cmap="viridis", vmin=0, vmax=1, alph
 figure.colorbar(shown, ax=left, label="share of repeats that pass", shrink=0.8)
 left.set(xticks=[], yticks=[], title="seen from behind")
 
-for start, end in zip(found.kept.offsets[:-1], found.kept.offsets[1:]):
+for start, end in zip(found.kept.offsets[:-1], found.kept.offsets[1:], strict=True):
     right.plot(*found.kept.points[start:end, ::2].T, lw=0.5, color="tab:gray", alpha=0.6)
 right.plot(*found.fibers.points[:, ::2].T, lw=2, color="tab:orange", label="fiber of the scan")
 estimate, low, high = found.interval("length_mm")
-right.set(
-    title=f"length {estimate:.0f} mm, 95 % from {low:.0f} to {high:.0f} mm",
-    xlabel="x (mm)",
-    ylabel="z (mm)",
-    aspect="equal",
-)
+right.set_title(f"length {estimate:.0f} mm, 95 % from {low:.0f} to {high:.0f} mm")
+right.set(xlabel="x (mm)", ylabel="z (mm)", aspect="equal")
 right.legend()
 plt.show()

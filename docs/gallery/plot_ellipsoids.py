@@ -2,7 +2,7 @@
 Tensors as ellipsoids
 =====================
 
-Diffusion tensors of a slice through the corpus callosum: long and red where fibers run left to right, round in gray matter.
+Tensors of a slice through the corpus callosum: long and red where fibers run left to right, round in gray matter.
 """
 
 import napari

@@ -13,8 +13,8 @@ viewer = napari.Viewer()
 viewer.open_sample("napari-gpubio", "brain_phantom")
 tracking = panel(viewer, "Fiber tracking")
 tracking.place_seed((0, -35, 18))
-viewer.layers["brain phantom FA"].visible = False
 settle(viewer)
+viewer.layers["brain phantom FA"].visible = False
 
 
 def frames():

@@ -18,11 +18,11 @@ ranked = [one for one in found.ranked() if one.overlap > 0.01][:8]
 fa = diffusion.tensors.scalar_map(field, "FA")
 figure, axes = plt.subplots(1, 3, figsize=(12, 4.4), layout="constrained")
 for axis, across, title in ((axes[0], 1, "seen from behind"), (axes[1], 0, "seen from the right")):
-    flat = lambda volume: (volume.max(axis=across)[::-1] if across else volume.max(axis=across)).T  # noqa: E731
-    mass = np.log10(np.maximum(flat(found.mass), 1e-4))
-    axis.imshow(flat(fa), origin="lower", cmap="gray", vmax=1.4)
+    behind, mass = (volume.max(axis=across).T for volume in (fa, np.log10(np.maximum(found.mass, 1e-4))))
+    axis.imshow(behind, origin="lower", cmap="gray", vmax=1.4)
     shown = axis.imshow(mass, origin="lower", cmap="inferno", vmin=-4, vmax=0, alpha=np.clip((mass + 4) / 1.5, 0, 1))
     axis.set(title=title, xticks=[], yticks=[])
+axes[0].invert_xaxis()  # the first axis of the scan runs to the left
 figure.colorbar(shown, ax=axes[1], label="log₁₀ of the mass that passes", shrink=0.7)
 axes[2].barh([one.region for one in ranked], [one.overlap for one in ranked], color="tab:orange")
 axes[2].invert_yaxis()

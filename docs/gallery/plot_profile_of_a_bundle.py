@@ -2,7 +2,7 @@
 FA along a bundle
 =================
 
-The corpus callosum from left to right, in two scans of the same brain with different noise: mean and spread of the fibers.
+The front of the corpus callosum from left to right, in a scan and with more noise: mean and spread of the fibers.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ found = fibers.track(field, seeds, fibers.Principal(), fibers.EuDX(fa_stop=0.25)
 bundle = found.select(found.lengths_mm() > 60)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", width_ratios=(1, 1.6))
-for start, end in zip(bundle.offsets[:-1], bundle.offsets[1:]):
+for start, end in zip(bundle.offsets[:-1], bundle.offsets[1:], strict=True):
     left.plot(*bundle.points[start:end, :2].T, lw=0.4, color="tab:red", alpha=0.4)
 left.set(xlabel="x (mm, to the right)", ylabel="y (mm, to the front)", aspect="equal", title=f"{len(bundle)} fibers")
 
