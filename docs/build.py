@@ -63,6 +63,7 @@ def environment(accept: bool) -> dict[str, str]:
         "LIBGL_ALWAYS_SOFTWARE": "1",
         "NAPARI_CONFIG": str(DOCS / "_build" / "napari.yaml"),
         "NAPARI_APPLICATION_IPY_INTERACTIVE": "0",  # Qt's loop in a kernel misses cells that come while a window works
+        "NAPARI_GPUBIO_NO_WARMUP": "1",  # a panel that waits for another process looks as one that has nothing to do
         "NAPARI_GPUBIO_DEVICE": os.environ.get("NAPARI_GPUBIO_DEVICE", "cpu"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         **({"NAPARI_GPUBIO_ACCEPT_PICTURES": "1"} if accept else {}),
