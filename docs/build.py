@@ -60,6 +60,7 @@ def environment(accept: bool) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),  # commands of pages
         "LIBGL_ALWAYS_SOFTWARE": "1",
         "NAPARI_CONFIG": str(DOCS / "_build" / "napari.yaml"),
         "NAPARI_APPLICATION_IPY_INTERACTIVE": "0",  # Qt's loop in a kernel misses cells that come while a window works
