@@ -28,7 +28,10 @@ def window(*panels: str, size: tuple[int, int] = SIZE) -> Iterator[Any]:
     """Open napari with some dock widgets of the plugin, the last one in front; yield the viewer, and close it."""
     import napari
 
+    from napari_gpubio.gui.scans import follow_scans
+
     viewer = napari.Viewer(title="napari-gpubio")
+    follow_scans(viewer)  # which a window of a person does when it has the focus
     viewer.window._qt_window.setGeometry(0, 0, *size)
     try:
         for name in panels:
