@@ -39,12 +39,14 @@ from napari_gpubio.gui.picking import is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
+from napari_gpubio.gui.views import fit_unmoved
 from napari_gpubio.gui.window_state import parts_of
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _BAR_STEPS = 1000
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 _NAMING_MS = 100  # after the inputs were laid out last, until new ones have names
+_LAID_OUT_MS = 50  # after a panel came on screen, until the canvas beside it has its size
 _MAX_PIXELS = 16_777_215  # Qt's, of a part without a limit
 _CURSOR = "crosshair"  # over the canvas while a click places or chooses something
 
@@ -102,6 +104,7 @@ class PanelFrame(QWidget):
         self._front = front_of(viewer)
         self._cursor_later = Debouncer(self._show_cursor, self)  # napari tells of a cursor before it is in the mode
         self._wheel.used.connect(self._on_used)
+        self._was_unmoved = fit_unmoved(viewer)  # and is fitted again when this panel has made the canvas narrower
         self._front.take(self)
         self.own(Connections(self._tool_pairs, self._show_tools))
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
@@ -460,12 +463,17 @@ class PanelFrame(QWidget):
         if not self._was_shown:
             self._was_shown = True
             self._docked.start()
+            single_shot(_LAID_OUT_MS, self._fill_canvas, self).start()
         self._follow_dock()
         history_of(self.viewer).watch(self.window().windowHandle())
         if not event.spontaneous():
             self._front.take(self)
             self._fold_tabs.start()
         self._fit_width()
+
+    def _fill_canvas(self) -> None:
+        if self._was_unmoved and self.viewer.dims.ndisplay == 2:
+            self.viewer.reset_view(reset_camera_angle=False)
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another size, such as that which tabs below the panel leave when they come."""

@@ -44,6 +44,25 @@ def set_view(viewer: Any, name: str) -> None:
     camera_of(viewer).orientation = VIEWS[name]
 
 
+_NEARLY = 0.1  # by how much sliders that came below the canvas change the zoom that fits
+
+
+def fit_unmoved(viewer: Any) -> bool:
+    """Fit layers to the canvas (in 2-D) unless somebody has moved them, since they came; returns whether that was done.
+
+    A drag moves the center, and so does the wheel, which enlarges about the mouse.
+    """
+    camera = camera_of(viewer)
+    center, zoom = camera.center, camera.zoom
+    if viewer.dims.ndisplay != 2 or not len(viewer.layers):
+        return False
+    viewer.reset_view(reset_camera_angle=False)
+    if np.allclose(center, camera.center) and abs(zoom / camera.zoom - 1) < _NEARLY:
+        return True
+    camera.center, camera.zoom = center, zoom
+    return False
+
+
 LINKED_VIEWS, VIEWS_KEY = "Linked views", "Alt-V"
 _MIRRORED = "mirrored (napari's default)"
 

@@ -20,7 +20,7 @@ from napari_gpubio.gui.scans import (
     show_in_register,
     step_slices,
 )
-from napari_gpubio.gui.views import VIEWS, camera_of, set_view, toggle_linked_views, view_of
+from napari_gpubio.gui.views import VIEWS, camera_of, fit_unmoved, set_view, toggle_linked_views, view_of
 from tests.volume_samples import AFFINES, OBLIQUE, VOLUME
 
 ROTATED = {
@@ -63,6 +63,21 @@ def test_a_scan_in_mm_gives_the_axes_their_names_and_unit(viewer):
     add(viewer, "oblique")
     assert viewer.dims.axis_labels == ("z", "y", "x")
     assert [str(unit) for unit in viewer.dims.units] == ["millimeter"] * 3
+
+
+def test_layers_are_fitted_to_the_canvas_until_somebody_moves_them():
+    viewer = ViewerModel()
+    assert not fit_unmoved(viewer)
+    viewer.add_image(VOLUME)
+    camera = camera_of(viewer)
+    fits, center = camera.zoom, camera.center
+    camera.zoom *= 0.95  # as sliders below the canvas do
+    assert fit_unmoved(viewer)
+    assert camera.zoom == pytest.approx(fits)
+    for moved, zoom in ((1.0, fits), (0.0, 2 * fits)):
+        camera.center, camera.zoom = np.add(center, moved), zoom
+        assert not fit_unmoved(viewer)
+        np.testing.assert_allclose((*camera.center, camera.zoom), (*np.add(center, moved), zoom))
 
 
 @pytest.mark.parametrize("chosen", [VIEWS["radiological"], ("away", "down", "right")])
