@@ -1,5 +1,6 @@
 """How the site is built: ``python docs/build.py``, which opens a display of its own where there is none."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -60,6 +61,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
+    "parallel": os.cpu_count() or 1,
     "copyfile_regex": r".*\.mp4",
 }
 

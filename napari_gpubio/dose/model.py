@@ -73,8 +73,10 @@ class Dose(GriddedArray, array="values"):
 
     Attributes
     ----------
-    least, largest
-        Of all voxels, in the unit of the dose.
+    least
+        Smallest dose of all voxels, in the unit of the dose.
+    largest
+        Largest dose of all voxels, in that unit.
     """
 
     values: Array
