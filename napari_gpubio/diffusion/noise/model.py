@@ -26,9 +26,11 @@ class ResidualRatios(NamedTuple):
         Numbers of ratios, shape (bins,); those beyond 5 count in the first and the last bin.
     edges
         Of the bins, shape (bins + 1,), from -5 to 5.
-    mean, standard_deviation
-        Of all ratios. The mean should be near 0, and the deviation near sqrt(1 - k / r) for k signal components and
-        r, the smaller one of the numbers of volumes and of voxels of a window.
+    mean
+        Of all ratios; it should be near 0.
+    standard_deviation
+        Of all ratios; it should be near sqrt(1 - k / r) for k signal components and r, the smaller one of the numbers of
+        volumes and of voxels of a window.
     """
 
     counts: npt.NDArray[np.int64]

@@ -44,8 +44,10 @@ class LabelStructures(AnyStructures, GriddedArray, array="labels"):
 
     Attributes
     ----------
-    values, names
-        Labels that are counted, and their names.
+    values
+        Labels that are counted.
+    names
+        Their names.
     voxels
         How many voxels each label has that the array's type can hold.
     """
