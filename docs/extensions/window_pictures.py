@@ -19,6 +19,7 @@ from PIL import Image
 
 SIZE = 1280, 800
 MAX_SECONDS = 120.0
+OF_WINDOW = ".window"  # ends the name of a file beside a picture of a window
 films: list[Path] = []  # made by the script that is run
 
 
@@ -109,6 +110,7 @@ def scraper(_block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str
     for viewer in open_viewers():
         taken.append(next(places))
         picture(viewer).save(taken[-1])
+        Path(taken[-1]).with_suffix(OF_WINDOW).touch()
     text = figure_rst(taken, conf["src_dir"]) if taken else ""
     for path in films:
         source = f"../../_static/films/{path.name}"

@@ -29,8 +29,8 @@ class ResidualRatios(NamedTuple):
     mean
         Of all ratios; it should be near 0.
     standard_deviation
-        Of all ratios; it should be near sqrt(1 - k / r) for k signal components and r, the smaller one of the numbers of
-        volumes and of voxels of a window.
+        Of all ratios; it should be near sqrt(1 - k / r) for k signal components and r, the smaller one of the numbers
+        of volumes and of voxels of a window.
     """
 
     counts: npt.NDArray[np.int64]
