@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 import traceback
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,47 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("results")
 
 
-def make_importable() -> None:
-    """Measure this working tree, installed or not, and without the libraries that only files and people need.
-
-    A GPU machine may have NumPy, SciPy, Numba and CuPy only. Without nibabel, the engines are imported past their
-    readers; without psutil, the system reports how much memory is free.
-    """
-    sys.path.insert(0, str(ROOT))
-    if importlib.util.find_spec("nibabel") is None:
-        parts = ("diffusion", "tractograms", "fibers", "light", "denoise", "dose", "speckle")
-        for engine in parts:  # their own __init__ may import readers
-            package = types.ModuleType(f"napari_gpubio.{engine}")
-            package.__path__ = [str(ROOT / "napari_gpubio" / engine)]
-            sys.modules[package.__name__] = package
-        sys.modules["napari_gpubio.core.volumes"] = _stand_in("napari_gpubio.core.volumes", "nibabel")
-    if importlib.util.find_spec("psutil") is None:
-        psutil = types.ModuleType("psutil")
-        psutil.virtual_memory = lambda: types.SimpleNamespace(available=_free_bytes())  # type: ignore[attr-defined]
-        sys.modules["psutil"] = psutil
-
-
-def _stand_in(name: str, missing: str) -> types.ModuleType:
-    """Return a module in whose place another library is missing: every function is there and raises when called."""
-
-    def absent(*_: Any, **__: Any) -> Any:
-        raise ModuleNotFoundError(f"{name} needs {missing}, which is not installed here")
-
-    def attribute(requested: str) -> Any:
-        if requested.startswith("__"):
-            raise AttributeError(requested)
-        return absent
-
-    module = types.ModuleType(name)
-    module.__getattr__ = attribute  # type: ignore[method-assign]
-    return module
-
-
-def _free_bytes() -> int:
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-make_importable()
+sys.path.insert(0, str(ROOT))  # this working tree, installed or not
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, free_gpu_pool, machine

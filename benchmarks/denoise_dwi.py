@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, Report, argument_parser, header, make_importable, result_path, table
+from common import Array, Report, argument_parser, header, result_path, table
 
-make_importable()
-
-from napari_gpubio import denoise, diffusion  # noqa: E402
-from napari_gpubio.core.volumes import read_array  # noqa: E402
+from napari_gpubio import denoise, diffusion
+from napari_gpubio.core.volumes import read_array
 
 RICIAN = denoise.DenoiseSettings(noise_model="rician")
 SNRS = (5, 10, 20, 40)  # mean of b = 0 in the brain over sigma

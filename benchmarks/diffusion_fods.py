@@ -32,25 +32,22 @@ from common import (
     argument_parser,
     header,
     line,
-    make_importable,
     result_path,
     table,
     time_lines,
     timed_on,
 )
 
-make_importable()
-
-from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
-from napari_gpubio.core.jit import thread_count  # noqa: E402
-from napari_gpubio.diffusion.fods.estimate import estimate_response  # noqa: E402
-from napari_gpubio.diffusion.fods.harmonics import half_sphere  # noqa: E402
-from napari_gpubio.diffusion.fods.model import FodField  # noqa: E402
-from napari_gpubio.diffusion.fods.response import Response, write_response  # noqa: E402
-from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks  # noqa: E402
-from napari_gpubio.diffusion.fods.settings import CsdSettings, HighestFa, Tournier, TwoTissues  # noqa: E402
-from napari_gpubio.diffusion.fods.tissues import estimate_tissue_responses  # noqa: E402
-from napari_gpubio.diffusion.model import DiffusionScan  # noqa: E402
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.jit import thread_count
+from napari_gpubio.diffusion.fods.estimate import estimate_response
+from napari_gpubio.diffusion.fods.harmonics import half_sphere
+from napari_gpubio.diffusion.fods.model import FodField
+from napari_gpubio.diffusion.fods.response import Response, write_response
+from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks
+from napari_gpubio.diffusion.fods.settings import CsdSettings, HighestFa, Tournier, TwoTissues
+from napari_gpubio.diffusion.fods.tissues import estimate_tissue_responses
+from napari_gpubio.diffusion.model import DiffusionScan
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 # Of dwi2response tournier (MRtrix 3.0.3) on that brain, with which all deconvolve.

@@ -31,21 +31,18 @@ from common import (
     argument_parser,
     header,
     line,
-    make_importable,
     result_path,
     table,
     time_lines,
     timed_on,
 )
 
-make_importable()
-
-from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
-from napari_gpubio.core.jit import thread_count  # noqa: E402
-from napari_gpubio.diffusion.kernels.mppca.problem import pca_problem  # noqa: E402
-from napari_gpubio.diffusion.model import DiffusionScan  # noqa: E402
-from napari_gpubio.diffusion.noise.run import denoise_scan  # noqa: E402
-from napari_gpubio.diffusion.noise.settings import NoiseSettings  # noqa: E402
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.jit import thread_count
+from napari_gpubio.diffusion.kernels.mppca.problem import pca_problem
+from napari_gpubio.diffusion.model import DiffusionScan
+from napari_gpubio.diffusion.noise.run import denoise_scan
+from napari_gpubio.diffusion.noise.settings import NoiseSettings
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 PRECISIONS = ("single", "double")

@@ -20,25 +20,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Report, argument_parser, header, line, make_importable, result_path, table, timed_on
+from common import Report, argument_parser, header, line, result_path, table, timed_on
 from diffusion_fods import BRAIN, Brain, load, response_of
+from scipy.spatial import cKDTree
+from scipy.stats import ks_2samp
 
-make_importable()
-
-from scipy.spatial import cKDTree  # noqa: E402
-from scipy.stats import ks_2samp  # noqa: E402
-
-from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
-from napari_gpubio.core.settings import kind_of  # noqa: E402
-from napari_gpubio.core.space import apply_affine  # noqa: E402
-from napari_gpubio.diffusion.fods.model import FodField  # noqa: E402
-from napari_gpubio.diffusion.fods.run import deconvolve  # noqa: E402
-from napari_gpubio.fibers.directions import FromFod, Principal  # noqa: E402
-from napari_gpubio.fibers.kernels.streamlines.problem import StreamlineProblem  # noqa: E402
-from napari_gpubio.fibers.run import trace_problem, track  # noqa: E402
-from napari_gpubio.fibers.seeds import Launch  # noqa: E402
-from napari_gpubio.fibers.settings import IFOD1, IFOD2, SDStream  # noqa: E402
-from napari_gpubio.tractograms.model import Tractogram  # noqa: E402
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.settings import kind_of
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.diffusion.fods.model import FodField
+from napari_gpubio.diffusion.fods.run import deconvolve
+from napari_gpubio.fibers.directions import FromFod, Principal
+from napari_gpubio.fibers.kernels.streamlines.problem import StreamlineProblem
+from napari_gpubio.fibers.run import trace_problem, track
+from napari_gpubio.fibers.seeds import Launch
+from napari_gpubio.fibers.settings import IFOD1, IFOD2, SDStream
+from napari_gpubio.tractograms.model import Tractogram
 
 ONE, STREAMLINES = FromFod(count=1), (IFOD2(), IFOD1(), SDStream())
 CLICK_MM = (24.0, -18.0, 25.0)  # where corona radiata and corpus callosum cross

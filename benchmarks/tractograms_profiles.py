@@ -18,7 +18,6 @@ from common import (
     header,
     header_lines,
     line,
-    make_importable,
     publish,
     result_path,
     table,
@@ -26,12 +25,10 @@ from common import (
     versions,
 )  # fmt: skip
 
-make_importable()
-
-from napari_gpubio.core.jit import run_blocks, thread_count  # noqa: E402
-from napari_gpubio.core.trilinear import sample_points  # noqa: E402
-from napari_gpubio.tractograms import Tractogram, bundles  # noqa: E402
-from napari_gpubio.tractograms.kernels import profiles as kernels  # noqa: E402
+from napari_gpubio.core.jit import run_blocks, thread_count
+from napari_gpubio.core.trilinear import sample_points
+from napari_gpubio.tractograms import Tractogram, bundles
+from napari_gpubio.tractograms.kernels import profiles as kernels
 
 POINTS, SIZE, REPEATS = 60, 80, 10
 SLOW = 500  # fibers for DIPY, which takes a call for each fiber and node

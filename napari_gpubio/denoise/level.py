@@ -77,7 +77,7 @@ class Level:
         return (
             f"similar patches differ by more than the finest detail, σ = {short_number(sigma, 3)}, shows in "
             f"{100 * self.structured:.0f} % of the image: so that anatomy is not counted as noise, σ was taken from "
-            "the finest detail; give σ if you know it, or choose noise_from='patches'"
+            "the finest detail; give σ if you know it, or take it from patches (Noise from)"
         )
 
 

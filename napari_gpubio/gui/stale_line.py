@@ -45,6 +45,11 @@ class StaleLine(WrappedLabel):
         """Whether it is being found out if the inputs have changed."""
         return self._later.isActive() or self._job.is_busy
 
+    @property
+    def made_with(self) -> MakeOperation | None:
+        """What made the result that is shown, if that is known."""
+        return self._made_with
+
     def begin(self, *, with_inputs: bool) -> None:
         """Note the inputs of a run that begins; without them nothing is said of its result."""
         self._begun_with = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QWidget
@@ -30,6 +30,9 @@ from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.views import LayerView, VoxelView
 from napari_gpubio.light.operations import AddPhotons
 from napari_gpubio.light.result import LightResult
+
+if TYPE_CHECKING:
+    from napari_gpubio.gui.stale_line import MakeOperation
 
 OUTDATED = "the displayed result predates this change; press Run"
 OLDER = (
@@ -172,6 +175,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         super().__init__(panel)
         self.panel, self.viewer, self.plots = panel, panel.viewer, plots
         self.options = DisplayOptions()
+        self.made_with: MakeOperation | None = None  # its result, while another mode is on screen
         self._quick = QuickRuns(panel.must_warm_up, self)
         self._redraw = LatestJob(self)
         self._taking = False  # inputs over from a file or a session, which are no change

@@ -73,9 +73,11 @@ class LightPanel(EnginePanel):
         if left is not None and left is not entered:
             left.hide()
             left.leave()
+            left.made_with = self.stale_line.made_with
             self.clear_message()
             self.show_status("")
             entered.enter()
+            self.stale_line.show_of(entered.made_with)
         entered.show()
 
     def take_draft(self) -> Callable[[], Operation] | None:

@@ -13,6 +13,7 @@ from napari_gpubio.layered.operations import SimulateLayers
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import LightMode
+from napari_gpubio.light.operations import Simulate
 from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
 from tests.light.gui.layers import panel_samples as layer_samples
 from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, picture
@@ -72,6 +73,8 @@ def test_results_of_each_mode_are_hidden_and_come_back(viewer, quiet, qtbot):
     run(qtbot, quiet)
     volume = fluence(viewer)
     quiet.set_mode("layers")
+    qtbot.waitUntil(lambda: not quiet.stale_line.is_busy)
+    assert quiet.stale_line.isHidden()  # the settings of layers say nothing of voxels
     assert not volume.visible
     quiet.layers.grid_box.set_settings(SETTINGS)
     quiet.layers.run_box.set_settings(SETTINGS)
@@ -83,6 +86,7 @@ def test_results_of_each_mode_are_hidden_and_come_back(viewer, quiet, qtbot):
     assert volume.visible
     assert not picture(viewer).visible
     assert quiet.voxels.results.result is result(viewer)
+    assert type(quiet.stale_line.made_with()) is Simulate
 
 
 def run_layers(qtbot, panel):
