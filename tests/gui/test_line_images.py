@@ -95,7 +95,7 @@ def test_names_and_units():
     assert free_name("a", ["a", "a (image)"]) == "a (image 2)"
     assert title_of("length_mm") == "length (mm)"
     assert title_of("study MD (mm²/s)", "mm²/s") == "study MD (mm²/s)"
-    assert title_of("mean_fa") == "mean fa"
+    assert title_of("mean_fa") == "mean FA"
 
 
 @pytest.mark.parametrize(

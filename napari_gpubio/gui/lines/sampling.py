@@ -55,9 +55,13 @@ class LineImage:
         return values
 
 
+_SHORT = {"fa", "md", "ad", "rd", "fod"}  # what is written in capital letters
+
+
 def title_of(name: str, unit: str = "") -> str:
-    """Return a number's name for people, with its unit: "length (mm)" for ``length_mm``."""
-    readable = name.removesuffix("_mm").replace("_", " ")
+    """Return a number's name for people, with its unit: "length (mm)" for ``length_mm``, "mean FA" for ``mean_fa``."""
+    words = name.removesuffix("_mm").replace("_", " ").split(" ")
+    readable = " ".join(word.upper() if word in _SHORT else word for word in words)
     unit = unit or ("mm" if name.endswith("_mm") else "")
     return readable if not unit or readable.endswith(f"({unit})") else f"{readable} ({unit})"
 
