@@ -18,6 +18,8 @@ from napari_gpubio.light import checks as light_cases
 from napari_gpubio.speckle import checks as speckle_cases
 from tests.diffusion.brain_samples import coarse_brain
 
+SPECKLE_PANEL = "napari_gpubio.speckle.gui.checks"
+
 
 @pytest.fixture
 def one_engine(monkeypatch):
@@ -71,7 +73,7 @@ def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
     assert report["device"].startswith("cpu (")
     assert report["machine"]["numpy"] == np.__version__
     numbers = {"reference": 1.0, "result": 1.0005, "error": 5e-4, "tolerance": 1e-3}
-    texts = {"case": "made up", "source": "nowhere", "quantity": "end point (mm)"}
+    texts = {"part": "fibers", "case": "made up", "source": "nowhere", "quantity": "end point (mm)"}
     assert report["rows"] == [{**texts, **numbers, "passed": True}]
 
 
@@ -79,8 +81,8 @@ def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
 def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
     monkeypatch.setattr(cli, "can_open_window", lambda: can_open)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
-    panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
+    panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4), __name__=SPECKLE_PANEL)
+    monkeypatch.setitem(sys.modules, SPECKLE_PANEL, panel)
     assert cli.main(["check", "speckle", "--device", "cpu"]) == 0
     printed = capsys.readouterr()
     assert f"{3 if can_open else 1} of" in printed.out
@@ -93,8 +95,10 @@ def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
 
     monkeypatch.setattr(cli, "can_open_window", lambda: True)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
-    panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
+    panel = SimpleNamespace(
+        CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)), __name__=SPECKLE_PANEL
+    )
+    monkeypatch.setitem(sys.modules, SPECKLE_PANEL, panel)
     assert cli.main(["check", "speckle", "--json", "--device", "cpu"]) == 1
     printed = capsys.readouterr()
     assert [row["passed"] for row in json.loads(printed.out)["rows"]] == [True, False, True]

@@ -195,7 +195,7 @@ def add_verb(verbs: Any) -> None:
     """Add the verb ``sample`` to the command line's parser of verbs."""
     about = "fetch openly licensed data of a real person, or list what there is"
     verb = verbs.add_parser(
-        "sample", help=about, epilog=commands(("sample", "sample brain")), formatter_class=Formatter
+        "sample", help=about, epilog=commands(("sample", "sample colin27")), formatter_class=Formatter
     )
     verb.add_argument(
         "name",

@@ -28,6 +28,7 @@ ALLOWED = {
     "core/device.py": "reads /proc/cpuinfo of the kernel",
     "core/kernels.py": OWN,
     "core/warmup.py": OWN,
+    "gui/help_window.py": OWN,
     "core/layer_files.py": "turns its own values into JSON's",
     "dose/io/dicom.py": "maps a file whose elements are skipped by their lengths",
     "mcx/io/domain.py": "reads raw values behind a check of the size",

@@ -69,7 +69,7 @@ def test_masks_and_maps_must_lie_on_the_grid(tmp_path):
 def test_a_wrong_name_a_missing_folder_and_a_damaged_file_are_sentences(tmp_path):
     path = write(tmp_path / "in.nii.gz", np.random.default_rng(0).random((9, 9, 9), np.float32))
     image = denoise.open_volume(path)
-    with pytest.raises(InvalidInput, match=r"out.mgz does not end in .nii or .nii.gz"):
+    with pytest.raises(InvalidInput, match=r"out.mgz does not end in .nii, .nii.gz or .ome.zarr"):
         denoise.save_volume(image, tmp_path / "out.mgz")
     with pytest.raises(InvalidInput, match="the folder"):
         denoise.save_volume(image, tmp_path / "no" / "out.nii")

@@ -32,7 +32,7 @@ def test_methods_say_what_they_are_for_in_help_and_docs(capsys):
     told = ""
     for verb in ("track", "track-fods", "track-fixels"):
         with pytest.raises(SystemExit):
-            main([verb, "--help"])
+            main([verb, "--help-all"])
         told += " ".join(capsys.readouterr().out.split())
     page = PAGE.read_text(encoding="utf-8")
     for kind, method in METHODS.items():

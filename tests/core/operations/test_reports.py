@@ -72,7 +72,7 @@ def test_a_folder_of_results_is_read_with_what_made_them(tmp_path, image):
     store, folder = Store(), tmp_path / "sub-01"
     (folder / "dwi").mkdir(parents=True)
     save(Smooth(image=image, radius=2), folder / "dwi" / "smooth.nii.gz", device="cpu", store=store)
-    (folder / "notes.txt").write_text("nothing to read")
+    (folder / "notes.md").write_text("nothing to read")
     (folder / "broken.nii.gz").write_bytes(b"nothing")
     save(Smooth(image=image, radius=3), folder / "other.ome.zarr", device="cpu", store=store)
     with noted() as notes:
