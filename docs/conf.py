@@ -1,6 +1,5 @@
 """How the site is built: ``python docs/build.py``, which opens a display of its own where there is none."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -61,7 +60,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
-    "parallel": os.cpu_count() or 1,
     "copyfile_regex": r".*\.mp4",
 }
 
