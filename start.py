@@ -280,6 +280,7 @@ def run_tests(arguments: list[str]) -> int:
         require_libraries(WINDOW_LIBRARIES)
         command = XVFB + command
         environment.setdefault("LIBGL_ALWAYS_SOFTWARE", "1")
+        environment.setdefault("LP_NUM_THREADS", "0")  # the workers have all cores already
     else:
         print(
             "start.py: there is no display and no xvfb-run, so the tests that need one are skipped; "

@@ -1,10 +1,13 @@
 """How the site is built: ``python docs/build.py``, which opens a display of its own where there is none."""
 
+import re
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent)]
+
+from turns import is_its_turn, takes_turns  # noqa: E402 - one of the extensions
 
 from napari_gpubio import __version__  # noqa: E402 - of this working tree
 
@@ -28,6 +31,8 @@ exclude_patterns = ["_build", "extensions", "gallery/*", "generated/gallery/*.ip
 root_doc = "index"
 default_role = "obj"
 suppress_warnings = ["config.cache"]  # a scraper is a function, which Sphinx can't keep between builds
+if takes_turns():  # pages and pictures that are not made today
+    suppress_warnings += ["image.not_readable", "myst-nb.lexer"]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -38,6 +43,11 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_execution_show_tb = True  # in the log
 nb_merge_streams = True
+pages_that_are_run = [
+    path for path in HERE.rglob("*.md") if path.read_text("utf-8").startswith("---\nfile_format: mystnb")
+]
+nb_execution_excludepatterns = [str(path) for path in pages_that_are_run if not is_its_turn(path.stem)]
+scripts = [path.stem for path in (HERE / "gallery").glob("plot_*.py") if is_its_turn(path.stem)]
 
 autodoc_member_order = "groupwise"
 autodoc_typehints = "none"  # docstrings say what parameters are
@@ -49,7 +59,7 @@ napoleon_use_rtype = False
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
     "gallery_dirs": ["generated/gallery"],
-    "filename_pattern": r"[\\/]\w+\.py$",
+    "filename_pattern": rf"[\\/]({'|'.join(map(re.escape, scripts))})\.py$",
     "image_scrapers": ("matplotlib", "window_pictures.scraper"),
     "reset_modules": ("matplotlib", "window_pictures.reset"),
     "within_subsection_order": "FileNameSortKey",

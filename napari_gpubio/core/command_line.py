@@ -165,7 +165,7 @@ def check_endings(outputs: Mapping[str, Path | None], endings: Sequence[str]) ->
     may_stream = not {*endings}.isdisjoint(_STREAMED_ENDINGS)
     for name, path in outputs.items():
         if path is not None and not path.name.lower().endswith(tuple(endings)) and not (may_stream and is_stream(path)):
-            known = " or ".join(endings)
+            known = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
             raise InvalidInput(f"{name} is {path.name}, which does not end in {known}; give it such an ending")
 
 

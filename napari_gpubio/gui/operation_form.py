@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer, Shapes
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.kinds import kind_registered
@@ -22,9 +23,10 @@ from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
+from napari_gpubio.core.text import words_of
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, row_label
-from napari_gpubio.gui.layers import LayerBox, LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 
 Source = LayerSource | Output[Any]
 Given = Mapping[str, tuple[Source, ...]]  # of inputs, by their fields
@@ -101,6 +103,15 @@ def _holds(layer: Any, made: Layer) -> bool:
     return is_there and np.array_equal(np.asarray(layer.data), np.asarray(made.data))
 
 
+def _why_not(layer: Any, *, kind: type) -> str | None:
+    """Why a layer is not offered, as lists say it; nothing of layers that are no arrays."""
+    if kind is Volume and (reason := why_not_array(layer, (Image, Labels), (3, 4))) is not None:
+        return reason
+    if offers(layer, kind):
+        return None
+    return f"no {words_of(kind)}" if isinstance(layer, (Image, Labels)) else ""
+
+
 class OperationInputBox(LayerBox):
     """What an input refers to: a layer, or a result that no layer shows any more."""
 
@@ -111,7 +122,7 @@ class OperationInputBox(LayerBox):
         nothing = "none" if info.optional else None
         super().__init__(
             viewer,
-            lambda layer: None if offers(layer, info.kind) else "",
+            partial(_why_not, kind=info.kind),
             nothing=nothing,
             empty=f"no {label}",
             parent=parent,
@@ -166,11 +177,20 @@ class OperationForm(QWidget, Follower):
         The napari viewer.
     operation
         The class of operations.
+    header
+        Where the row of the first input goes, which stays in sight.
     """
 
     changed = Signal()
 
-    def __init__(self, viewer: Any, operation: type[Operation], parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        viewer: Any,
+        operation: type[Operation],
+        parent: QWidget | None = None,
+        *,
+        header: QFormLayout | None = None,
+    ) -> None:
         super().__init__(parent)
         self._operation = operation
         self.boxes = {name: OperationInputBox(viewer, info, self) for name, info in input_infos(operation).items()}
@@ -179,9 +199,10 @@ class OperationForm(QWidget, Follower):
         self._read: dict[str, Any] = {}  # what inputs were when they were read last
         self._layers: dict[str, Any] = {}  # by the ids of the outputs that they were found to show
         rows = aligned_form(None)
-        for name, box in self.boxes.items():
+        for number, (name, box) in enumerate(self.boxes.items()):
             info = input_infos(operation)[name]
-            rows.addRow(row_label(info.label, info.help, self), box)
+            row = rows if number or header is None else header
+            row.addRow(row_label(info.label, info.help, self), box)
             box.edited.connect(self.changed)
         fill_column(self, rows, self.settings)
         self.settings.changed.connect(self.changed)

@@ -49,7 +49,7 @@ class OperationPanel(EnginePanel):
 
     def __init__(self, viewer: Any) -> None:
         super().__init__(viewer)
-        self.form = OperationForm(viewer, self.of, self)
+        self.form = OperationForm(viewer, self.of, self, header=self.header)
         self._made: Operation | None = None  # what the layers show
         self._layers: dict[tuple[str, Any], Any] = {}  # of the results, by their names and what they are of
         self.stale_label = muted_label(self)

@@ -253,7 +253,7 @@ def test_an_interrupted_run_keeps_what_was_done(tmp_path, noisy, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["-o", "out.png"], "out.png, which does not end in .nii, .nii.gz or .ome.zarr"),
+        (["-o", "out.png"], "out.png, which does not end in .ome.zarr, .nii or .nii.gz"),
         (["-o", "no/out.nii"], "the folder no does not exist"),
         (["--mask", "nowhere.nii"], "nowhere.nii does not exist"),
         (["--mask", "small.nii"], "small.nii has shape (5, 6, 7)"),

@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what is run, and how to run it again."""
     if config.option.every_case:
-        passed = passed_before()
+        passed = passed_before(config)
         return "every case of every test" + (f", but for the {len(passed):,} that passed before" if passed else "")
     return (
         f"one case in {DAYS} of each test, and one slow test in {SLOW_DAYS} beside those marked daily, "
@@ -55,7 +55,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for --all, and put the rest in order."""
     if config.option.every_case:
-        passed = passed_before()
+        passed = passed_before(config)
         leave_out(config, items, {item for item in items if item.nodeid not in passed})
     else:
         kept = set(chosen(items, config.option.seed, slow_tests())) | {

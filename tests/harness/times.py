@@ -18,6 +18,7 @@ PASSED = "NAPARI_GPUBIO_PASSED_TESTS"  # names a file of tests that passed; a la
 SLOW_TESTS = Path(__file__).with_name("slow_tests.csv")
 SLOW_SECONDS = 0.1  # of a case, on average
 _LINES = 10
+_passed = pytest.StashKey[Path | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,14 +39,29 @@ def slow_tests() -> dict[str, float]:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Add up times where reports arrive: in the one process, or in that which has workers."""
+    passed_file(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(config), "times")
 
 
-def passed_before() -> set[str]:
+def passed_file(config: pytest.Config) -> Path | None:
+    """The file of tests that passed, or None."""
+    if _passed not in config.stash:
+        path = os.environ.get(PASSED)
+        config.stash[_passed] = Path(path) if path else None
+    return config.stash[_passed]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Keep the file from what tests start: by now all workers have it."""
+    os.environ.pop(PASSED, None)
+
+
+def passed_before(config: pytest.Config) -> set[str]:
     """The tests that passed in earlier runs which noted them."""
-    path = Path(os.environ.get(PASSED) or os.devnull)
-    return set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
+    path = passed_file(config)
+    return set(path.read_text(encoding="utf-8").splitlines()) if path is not None and path.exists() else set()
 
 
 class Times:
@@ -68,8 +84,8 @@ class Times:
         """Write down which tests are slow, and which passed, if that is wanted."""
         if self._config.option.record_times:
             SLOW_TESTS.write_text(self.slow(slow_tests()), encoding="utf-8")
-        if path := os.environ.get(PASSED):
-            Path(path).write_text("\n".join(sorted(self.passed() | passed_before())), encoding="utf-8")
+        if (path := passed_file(self._config)) is not None:
+            path.write_text("\n".join(sorted(self.passed() | passed_before(self._config))), encoding="utf-8")
 
     def passed(self) -> set[str]:
         """The tests of which every phase passed."""

@@ -100,7 +100,7 @@ def test_records_are_inputs_and_numbers_are_reported(tmp_path, path, capsys):
         (["toy-trace", "IN", "--method", "eudx"], "--method is 'eudx'; choose one of straight, uphill"),
         (["toy-trace", "IN", "--count", "0", "--record", "OUT"], "count is 0; it must be at least 1"),
         (["toy-smooth", "IN"], "nothing is to be written; give --out or --rest-out"),
-        (["toy-smooth", "IN", "--out", "OUT"], "does not end in .nii, .nii.gz or .ome.zarr"),
+        (["toy-smooth", "IN", "--out", "OUT"], "does not end in .ome.zarr, .nii or .nii.gz"),
         (["toy-smooth", "IN", "--out", "IN", "--force"], "--out and in.nii.gz are the same file"),
         (["toy-smooth", "IN.none", "--out", "OUT.nii"], "IN.none does not exist"),
         (["toy-join", "IN", "--record", "OUT"], r"give the record \(.json\) of an operation that makes path3"),
