@@ -2,7 +2,7 @@
 
 Pages and pictures are run, so a display is needed: where there is none, one is opened by xvfb-run. Warnings are errors.
 --accept notes pictures of the gallery as they are now; --links looks up the addresses outside, too (needs a network).
---turn runs a third of the pages and scripts, another one each day; the others are built without their results.
+--turn runs a sixth of the pages and scripts, another one each day; the others are built without their results.
 Packages: pip install -e ".[all]" --group docs
 """
 
@@ -32,7 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accept", action="store_true", help="note the pictures of the gallery as they are now")
     parser.add_argument("--links", action="store_true", help="look up the addresses outside, too")
-    parser.add_argument("--turn", action="store_true", help="run only those pages and scripts whose day it is, a third")
+    parser.add_argument("--turn", action="store_true", help="run only those pages and scripts whose day it is, a sixth")
     options, rest = parser.parse_known_args()
     if options.turn:
         os.environ.setdefault("NAPARI_GPUBIO_SITE_TURN", str(datetime.date.today().toordinal()))
