@@ -44,4 +44,4 @@ def use_preferred_cache() -> None:
 
 def open_preferences(viewer: Any) -> None:
     """Open napari's preferences, which have a page of the plugin."""
-    viewer.window._open_preferences_dialog()
+    getattr(viewer, "__wrapped__", viewer).window._open_preferences_dialog()  # napari's proxy keeps it private

@@ -28,6 +28,7 @@ def start_tour(viewer: Any) -> Any:
         from napari._qt.widgets.qt_viewer_tour import GuidedTour
     except ImportError as error:
         raise InvalidInput("this version of napari has no tours; see The first minutes on the site") from error
+    viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy, which keeps its window private
     window = viewer.window._qt_window
     if window._viewer_tour is not None:
         return window._viewer_tour
