@@ -19,12 +19,12 @@ from napari_gpubio.core.command_line import Parser, check_outputs
 from napari_gpubio.core.completion import PrintCompletion
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import session_verbs
 from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.commands import add_verbs
 from napari_gpubio.core.report import (
     DEVICES,
+    Exit,
     add_common,
     measured,
     open_nowhere,

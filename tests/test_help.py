@@ -9,7 +9,7 @@ import pytest
 
 from napari_gpubio import cli
 from napari_gpubio.core.completion import completion
-from napari_gpubio.core.exits import Exit
+from napari_gpubio.core.report import Exit
 from napari_gpubio.verbs import OF_ENGINES, listed
 
 SCREEN, COLUMNS = 40, 100

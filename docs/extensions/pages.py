@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 import napari_gpubio
 from napari_gpubio import ENGINES, cli
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.exits import Exit
+from napari_gpubio.core.report import Exit
 from napari_gpubio.verbs import APPS, LEVELS, OF_ENGINES
 
 PARTS = (*ENGINES, "workflows")

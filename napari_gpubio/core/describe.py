@@ -196,13 +196,13 @@ def describes(*types: type) -> Callable[[Describer], Describer]:
     return register
 
 
-def told(value: Any) -> Iterator[Item]:
+def items_of(value: Any) -> Iterator[Item]:
     """Return what a result says of itself, for programs: errors are theirs."""
     return _describer(type(value))(value)
 
 
 def description(value: Any) -> list[Item]:
-    """Return what a result says of itself; what cannot be told is left out, with a fact that says why.
+    """Return what a result says of itself; what cannot be described is left out, with a fact that says why.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def description(value: Any) -> list[Item]:
     """
     found: list[Item] = []
     try:
-        found.extend(told(value))
+        found.extend(items_of(value))
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep people from their results
         found.append(Fact("not shown", f"{type(error).__name__}: {error}"))
     notes = getattr(value, "notes", ())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.describe import Curves, Item, Matrix, Rows, Slices, told
+from napari_gpubio.core.describe import Curves, Item, Matrix, Rows, Slices, items_of
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import is_oblique, world_axes_of
 from napari_gpubio.core.submodules import extra
@@ -59,7 +59,7 @@ class Tabular(Described):
             If it has no such table.
         """
         tables = dict[str, Item]()
-        for one in told(self):
+        for one in items_of(self):
             if isinstance(one, Rows | Matrix | Curves):
                 tables.setdefault(one.name, one)
         if not tables or (name and name not in tables):
@@ -123,7 +123,7 @@ class Gridded(Described):
         InvalidInput
             If xarray is not installed.
         """
-        return dataset(told(self), extra("xarray", "xarray", "to_xarray"))
+        return dataset(items_of(self), extra("xarray", "xarray", "to_xarray"))
 
 
 class GriddedArray(Gridded):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.describe import Curves, Lines, Matrix, Slices, told
+from napari_gpubio.core.describe import Curves, Lines, Matrix, Slices, items_of
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.pictures import (
     COLORS,
@@ -27,7 +27,7 @@ _PANEL_INCHES = 3.4
 def plotted(value: Any) -> Any:
     """Return a figure of a result, a row for each picture of its description; see `Described.plot`."""
     pyplot = extra("matplotlib.pyplot", "plot", "plot")
-    items: list[Any] = [one for one in told(value) if has_picture(one)]
+    items: list[Any] = [one for one in items_of(value) if has_picture(one)]
     if not items:
         raise InvalidInput(f"nothing of the {words_of(type(value))} can be drawn")
     size = 3 * _PANEL_INCHES, _PANEL_INCHES * len(items)

@@ -15,11 +15,10 @@ from typing import Any
 
 from napari_gpubio.core.command_line import draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import user_cache
 from napari_gpubio.core.napari_io import LayerData, with_notes
 from napari_gpubio.core.operations.command_help import Formatter, commands
-from napari_gpubio.core.report import measured, show_at_once, tell, wrote
+from napari_gpubio.core.report import Exit, measured, show_at_once, tell, wrote
 from napari_gpubio.core.steps import Step, driven
 
 MIRROR = "NAPARI_GPUBIO_SAMPLES_FROM"

@@ -6,6 +6,7 @@ results goes through `napari_gpubio.core.reading.note`, and is written at once.
 """
 
 import argparse
+import enum
 import errno
 import io
 import json
@@ -31,6 +32,31 @@ WARNING = "warning: "
 _STATUSES = (WARNING, "ok: ", "error: ")  # a note that begins with one of them is no mere note
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 _READERS_GONE = (errno.EPIPE, errno.EINVAL)  # the latter on Windows
+
+
+class Exit(enum.IntEnum):
+    """Status that the program ends with; ``meaning`` says of each when, for its help and documentation.
+
+    Examples
+    --------
+    >>> int(Exit.REFUSED), Exit.STOPPED.meaning
+    (2, 'stopped by Ctrl-C or a request to end; what was done is kept')
+    """
+
+    meaning: str
+
+    DONE = 0, "done"
+    NOT_PASSED = 1, "done, and a check, comparison, constraint or compilation did not pass"
+    REFUSED = 2, "nothing done, or not all of it: a sentence on stderr says what is wrong, and what to do"
+    DEFECT = 70, "a defect of the program, whose traceback is on stderr"
+    STOPPED = 130, "stopped by Ctrl-C or a request to end; what was done is kept"
+    PIPE_CLOSED = 141, "nobody reads what it prints any more"
+
+    def __new__(cls, status: int, meaning: str) -> "Exit":
+        """Make a status that has its meaning."""
+        made = int.__new__(cls, status)
+        made._value_, made.meaning = status, meaning
+        return made
 
 
 @dataclass(eq=False)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.cli import make_parser
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.report import Exit
 from napari_gpubio.diffusion.io import read_atlas
 from napari_gpubio.light.io import load_result, save_result
 from napari_gpubio.tractograms.connectome import Connectome, connectome_steps

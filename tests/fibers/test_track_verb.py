@@ -8,11 +8,11 @@ import pytest
 
 from napari_gpubio import diffusion, fibers
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations import command_runs, digest, read_record, run
 from napari_gpubio.core.operations.files import output_of_record
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion.io import write_fixels, write_fods, write_tensors
 from napari_gpubio.diffusion.operations import HeldFixels, HeldFods, HeldTensors, SphereRegion

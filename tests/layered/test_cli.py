@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import command_runs, read_record, save
+from napari_gpubio.core.report import Exit
 from napari_gpubio.layered import operations
 from napari_gpubio.layered.io.mci import read_mci
 from napari_gpubio.layered.io.mco import read_mco

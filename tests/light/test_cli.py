@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import command_runs
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.guide import diffusion_guide

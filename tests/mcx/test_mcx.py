@@ -10,9 +10,9 @@ import pytest
 
 from napari_gpubio.core import keeping
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import STORE, command_runs, digest, file, read_record, save
 from napari_gpubio.core.operations import run as do
+from napari_gpubio.core.report import Exit
 from napari_gpubio.light.io import load_result
 from napari_gpubio.mcx import operations
 from napari_gpubio.mcx.io.jdata import encode_array

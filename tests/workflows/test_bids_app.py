@@ -11,10 +11,10 @@ import pytest
 
 from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import output_of_record
+from napari_gpubio.core.report import Exit
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.fibers.settings import IFOD2, EuDX
 from napari_gpubio.tractograms.io import read_tractogram

@@ -10,7 +10,6 @@ from typing import Any
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.graphs import ancestry, files_of
@@ -18,7 +17,7 @@ from napari_gpubio.core.operations.kinds import Kind, kind_registered
 from napari_gpubio.core.operations.records import Operation, Summary
 from napari_gpubio.core.operations.runs import run_steps, write_steps, write_value
 from napari_gpubio.core.operations.stores import STORE
-from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.report import Exit, measured, tell, wrote
 from napari_gpubio.core.steps import drive
 
 _GOES_ON = "stopped early; the same command goes on"

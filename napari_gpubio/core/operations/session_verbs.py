@@ -8,7 +8,6 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
 from napari_gpubio.core.operations.differences import difference
@@ -22,7 +21,7 @@ from napari_gpubio.core.operations.sessions import is_session, open_session, rer
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.report import DEVICES, measured, show_at_once, warn, wrote
+from napari_gpubio.core.report import DEVICES, Exit, measured, show_at_once, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.text import one_line
 from napari_gpubio.core.volumes import stem_of

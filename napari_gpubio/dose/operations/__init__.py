@@ -8,12 +8,12 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.exchange import Tabular
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, file, given
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import one_line

@@ -14,11 +14,10 @@ from typing import Any
 from napari_gpubio.core.command_line import integer
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import reading
-from napari_gpubio.core.report import DEVICES, measured, show_at_once, tell, warn
+from napari_gpubio.core.report import DEVICES, Exit, measured, show_at_once, tell, warn
 from napari_gpubio.verbs import LEVELS
 from napari_gpubio.workflows.bids.analyses import ANALYSES
 from napari_gpubio.workflows.bids.dataset import open_dataset

@@ -16,7 +16,6 @@ from typing import Any
 from napari_gpubio import __version__
 from napari_gpubio.core.bids import DESCRIPTION
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.layer_files import RECORD
@@ -26,6 +25,7 @@ from napari_gpubio.core.operations.files import output_of_record, record_of_outp
 from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.report import Exit
 from napari_gpubio.workflows.bids.dataset import RT, Dataset
 
 NOT_IN_BIDS = ("dwimap", "tractogram", "connectome", "forward", "fluence", "dvh")  # suffixes

@@ -12,7 +12,6 @@ import pytest
 
 from napari_gpubio import cli
 from napari_gpubio.core.command_line import Parser
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import (
     Conversion,
     File,
@@ -31,7 +30,7 @@ from napari_gpubio.core.operations import (
 from napari_gpubio.core.operations.commands import add_verb
 from napari_gpubio.core.operations.records import Reading, Words
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.report import add_common
+from napari_gpubio.core.report import Exit, add_common
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import write_volume
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion import (
     CsdSettings,

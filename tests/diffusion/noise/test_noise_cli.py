@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import Store, read_record
 from napari_gpubio.core.operations import run as run_operation
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion import operations
 from napari_gpubio.diffusion.io.dwi import read_dwi

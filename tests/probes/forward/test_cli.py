@@ -12,10 +12,10 @@ import pytest
 from napari_gpubio.cli import main
 from napari_gpubio.core import operations
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exits import Exit
 from napari_gpubio.core.operations import State, Store, command_runs, open_session, save_session
 from napari_gpubio.core.operations.files import output_of_record, read_record
 from napari_gpubio.core.operations.graphs import files_of
+from napari_gpubio.core.report import Exit
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.optics.io.table import write_table
 from napari_gpubio.optics.sources import Fiber
