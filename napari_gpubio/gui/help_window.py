@@ -8,6 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QTextCursor
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.preferences import open_preferences
@@ -84,5 +85,9 @@ class HelpWindow(QDialog):
         self.setWindowTitle(f"{name}: help")
 
     def _tour(self) -> None:
-        self.close()
-        start_tour(self._viewer)
+        try:
+            start_tour(self._viewer)
+        except InvalidInput as error:
+            self.text.setPlainText(f"{error}.")
+        else:
+            self.close()

@@ -30,8 +30,8 @@ def start_tour(viewer: Any) -> Any:
         raise InvalidInput("this version of napari has no tours; see The first minutes on the site") from error
     viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy, which keeps its window private
     window = viewer.window._qt_window
-    if window._viewer_tour is not None:
-        return window._viewer_tour
+    if (running := getattr(window, "_viewer_tour", None)) is not None:
+        return running
     if not len(viewer.layers):
         viewer.open_sample(PLUGIN, _SAMPLE)
     panel = open_panel(viewer, _PANEL)

@@ -1,5 +1,7 @@
 """Help: a page for every dock widget, the window that shows it, the tour, and what the preferences change."""
 
+import sys
+
 import pytest
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
@@ -52,6 +54,14 @@ def test_the_tour_goes_over_the_first_click_and_places_a_seed(viewer, qtbot):
         "The brain", "Panels", "What is tracked in", "A click", "Numbers", "Run", "As a script",
     ]  # fmt: skip
     assert "bundle 1" in viewer.layers
+
+
+def test_a_napari_without_tours_is_a_sentence(viewer, monkeypatch):
+    window = open_panel(viewer, "Session").help_button.open()
+    monkeypatch.setitem(sys.modules, "napari._qt.widgets.qt_viewer_tour", None)
+    window._tour()
+    assert "has no tours" in window.text.toPlainText()
+    window.close()
 
 
 def test_panels_begin_as_the_preferences_say(viewer, qtbot, monkeypatch):
