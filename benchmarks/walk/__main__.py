@@ -63,7 +63,7 @@ def main() -> int:
 def _of_process(seed: int, options: Any) -> dict[str, Any]:
     """Walk in another process, which may crash."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NAPARI_CONFIG": str(Path(folder) / "settings.yaml")}
+        environment = {**os.environ, "NAPARI_CONFIG": str(Path(folder) / "settings.yaml"), "BROWSER": "true"}
         words = [sys.executable, str(Path(__file__).parent), "--one", "--seeds", str(seed)]
         words += ["--events", str(options.events), "--out", str(options.out)]
         path = options.out / f"seed {seed}.json"
@@ -94,7 +94,7 @@ def walk(seed: int, events: int, folder: Path) -> int:
 
     def act() -> None:
         try:
-            found = _walked(person, ledger, watch, seed, events)
+            found = _walked(person, ledger, watch, seed, events, folder)
             (folder / f"seed {seed}.json").write_text(json.dumps(found, indent=1))
         except Exception:  # noqa: BLE001 - printed, and the window is closed
             failed.append(seed)
@@ -109,7 +109,7 @@ def walk(seed: int, events: int, folder: Path) -> int:
     return int(bool(failed))
 
 
-def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int) -> dict[str, Any]:
+def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int, folder: Path) -> dict[str, Any]:
     from rules import Told
     from scene import open_panels, open_samples, run_panels
     from steps import Walk
@@ -125,7 +125,7 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int) -> dic
     watch.blocked.clear()
     steps, last = Walk(person, ledger, seed), deque(maxlen=LAST_EVENTS)
     violations, problems = [], [{"event": 0, "what": what} for what in before]
-    begun = time.monotonic()
+    begun, log = time.monotonic(), (folder / f"seed {seed}.log").open("w", encoding="utf-8")
     for number in range(1, events + 1):
         watch.units_differ = person.ask(lambda: len({str(layer.units[-1]) for layer in person.viewer.layers}) > 1)
         try:
@@ -135,6 +135,7 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int) -> dic
         if opened := steps.close_dialogs():
             text += f" (closed {', '.join(opened)})"
         last.append(f"{number}: {text}")
+        print(last[-1], file=log, flush=True)
         _settle(person, ledger, told, is_patient=number % IMPATIENT != 0)
         wrong = ledger.compare(person.ask(ledger.look), told)
         new = watch.take()

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QTextCursor
+from qtpy.QtCore import Qt, QUrl
+from qtpy.QtGui import QDesktopServices, QTextCursor
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
@@ -60,7 +60,8 @@ class HelpWindow(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._viewer = viewer
         self.text = QTextBrowser(self)
-        self.text.setOpenExternalLinks(True)
+        self.text.setOpenLinks(False)
+        self.text.anchorClicked.connect(self._follow)
         self.text.setAccessibleName("Help")
         tour = text_button("Tour", "What to click first, step by step", self, self._tour)
         preferences = text_button(
@@ -83,6 +84,12 @@ class HelpWindow(QDialog):
         self.text.append(f"<br>More, with pictures: {link}")
         self.text.moveCursor(QTextCursor.MoveOperation.Start)
         self.setWindowTitle(f"{name}: help")
+
+    def _follow(self, address: QUrl) -> None:
+        """Open an address in the browser, where there is one."""
+        if not QDesktopServices.openUrl(address):
+            self.text.append("<br>No browser could be opened. Select the address above and copy it (Ctrl+C).")
+            self.text.moveCursor(QTextCursor.MoveOperation.End)
 
     def _tour(self) -> None:
         try:
