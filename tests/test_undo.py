@@ -139,6 +139,19 @@ def test_each_viewer_has_steps_of_its_own_and_a_closed_panel_forgets_them(qtbot)
     assert len(viewers[0].layers) == 1
 
 
+def test_the_first_run_is_undone_though_the_panel_was_at_work_when_it_was_opened(viewer, qtbot, monkeypatch):
+    panel = sixth_engine.ThresholdPanel(viewer)
+    qtbot.addWidget(panel)
+    monkeypatch.setattr(sixth_engine.ThresholdPanel, "is_busy", True)
+    history_of(viewer).note_act()
+    sixth_engine.add(viewer)
+    monkeypatch.undo()
+    assert history_of(viewer).can_undo
+    undo(viewer)
+    assert len(viewer.layers) == 0
+    panel.teardown()
+
+
 @pytest.fixture
 def many(viewer, qtbot, monkeypatch):
     """Eight layers that are taken away in a step, and brought back one in a turn."""

@@ -125,6 +125,7 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int, folder
     watch.blocked.clear()
     steps, last = Walk(person, ledger, seed), deque(maxlen=LAST_EVENTS)
     violations, problems = [], [{"event": 0, "what": what} for what in before]
+    under_way = set[str]()  # when it was looked at last, which may have ended before the next event
     begun, log = time.monotonic(), (folder / f"seed {seed}.log").open("w", encoding="utf-8")
     for number in range(1, events + 1):
         watch.units_differ = person.ask(lambda: len({str(layer.units[-1]) for layer in person.viewer.layers}) > 1)
@@ -134,10 +135,12 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int, folder
             text, told = f"nothing, since {error}", Told(person.ask(ledger.busy))
         if opened := steps.close_dialogs():
             text += f" (closed {', '.join(opened)})"
+        told.panels |= under_way
         last.append(f"{number}: {text}")
         print(last[-1], file=log, flush=True)
         _settle(person, ledger, told, is_patient=number % IMPATIENT != 0)
-        wrong = ledger.compare(person.ask(ledger.look), told)
+        looked, under_way = person.ask(lambda: (ledger.look(), ledger.busy()))
+        wrong = ledger.compare(looked, told)
         new = watch.take()
         for what in wrong:
             violations.append({"seed": seed, "event": number, "what": what, "last": list(last)})

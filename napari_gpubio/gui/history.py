@@ -113,14 +113,14 @@ class History(QObject):
     def _end_step(self) -> None:
         if not self._front.panels:
             return
-        if QApplication.mouseButtons() != Qt.MouseButton.NoButton or self._is_busy():
+        if QApplication.mouseButtons() != Qt.MouseButton.NoButton or self._waits:
             self._later.start()
         else:
             self._take()
 
     def _take(self) -> None:
         """Make a step of what was done; without an act of the user it belongs to the step before."""
-        if self._is_busy():
+        if self._waits:
             return
         state = take_state(self._viewer, self._front.panels)
         if not self._steps:
@@ -147,6 +147,11 @@ class History(QObject):
                 del self._steps[: number + 1]
                 self._at -= number + 1
                 return
+
+    @property
+    def _waits(self) -> bool:
+        """Whether what is done goes on; what there was before anything was done is taken at once."""
+        return bool(self._steps) and self._is_busy()
 
     def _is_busy(self) -> bool:
         return self.is_undoing or any(panel.is_busy for panel in self._front.panels)
