@@ -9,6 +9,7 @@ from steps import LINKED
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.switcher import names_of_panels, open_panel
 from napari_gpubio.gui.views import show_slices_at
 
@@ -65,7 +66,7 @@ def run_panels(person: Person, ledger: Ledger, *, is_brain: bool) -> None:
 
 def _run(person: Person, panel: Any, name: str) -> None:
     try:
-        person.ask(panel.run)
+        person.ask(lambda: (history_of(person.viewer).note_act(), panel.run()))
     except GpuBioError as error:
         print(f"{name} could not run: {error}")
     end = time.monotonic() + _RUN_S
