@@ -9,6 +9,8 @@ from napari_gpubio.core.exchange import Described, ShortRepr
 from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.registration.model import Transform
 
+IDENTITY = "Transform(matrix=4 x 4 float64, complete=True)"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slotted(Described):
@@ -22,11 +24,10 @@ class Slotted(Described):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (Transform(matrix=np.eye(4)), "Transform(matrix=4 x 4 float64, complete=True)"),
+        (Transform(matrix=np.eye(4)), IDENTITY),
         (
             Slotted(np.zeros((9, 8), np.float32), np.array(2.5), Transform(matrix=np.eye(4)), names=tuple(range(9))),
-            "Slotted(values=9 x 8 float32, level=2.5, inside=Transform(matrix=4 x 4 float64, complete=True), "
-            "names=<9 items>)",
+            f"Slotted(values=9 x 8 float32, level=2.5, inside={IDENTITY}, names=<9 items>)",
         ),
         (
             Atlas(labels=np.ones((3, 2, 1), np.int32), affine=np.eye(4), names={1: "one"}),

@@ -45,7 +45,9 @@ def add_verbs(verbs: Any) -> None:
         more = ", or results: a folder or a file" if name == "report" else ""
         verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
         if name == "compare":
-            verb.add_argument("other", type=Path, nargs="?", help="another record; needed if the first one is a record, not a session")
+            verb.add_argument(
+                "other", type=Path, nargs="?", help="another record; needed if the first one is a record, not a session"
+            )
         about = "folder or file that a session may name though it lies elsewhere; may be repeated"
         verb.add_argument("--allow", type=Path, action="append", default=[], metavar="PATH", help=about)
         if name == "run":
