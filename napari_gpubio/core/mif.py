@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import check_declared_size, check_memory, damaged, usable_affine
@@ -38,7 +39,7 @@ _CODES = {
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MifImage:
+class MifImage(ShortRepr):
     """What an MRtrix image holds.
 
     Parameters

@@ -22,6 +22,7 @@ from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard, share_place
+from napari_gpubio.gui.forms import muted_label
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.linked_layer import LinkedLayer
 from napari_gpubio.gui.picking import is_edited
@@ -50,12 +51,14 @@ class SlicePane(QWidget):
         with action_manager.events.shortcut_changed.blocker():  # else every welcome page lists them anew, for each
             self.view = QtViewer(self.model)
         self.view.dims.setVisible(False)
-        for name in self.model.dims.events:  # else hidden sliders are moved, which takes longer than the slices
-            self.model.dims.events[name].disconnect(self.view.dims)
+        for event in self.model.dims.events:  # else hidden sliders are moved, which takes longer than the slices
+            self.model.dims.events[event].disconnect(self.view.dims)
         self._fitted_zoom = camera_of(self.model).zoom
         self._fit_later = single_shot(0, self._fit, self)  # when the canvas has its new size, too
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
+        self.waiting = muted_label(self, f"Linked views: drawing {self.name} …")
+        layout.addWidget(self.waiting)
         layout.addWidget(self.view)
         show_letters(self.model)
         show_crosshair(self.model)
@@ -84,6 +87,7 @@ class SlicePane(QWidget):
         self._follow_orientation()
         self.follow()
         self._fit()
+        self.waiting.hide()
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: the pane has another size; what was seen whole stays so."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.light.result import LightResult
@@ -33,7 +34,7 @@ _CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).resh
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Profile:
+class Profile(ShortRepr):
     """Fluence along a line.
 
     Parameters
@@ -58,7 +59,7 @@ class Profile:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TheoryCurve:
+class TheoryCurve(ShortRepr):
     """Fluence by diffusion theory at the points of a profile.
 
     Parameters

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.light.reciprocity import check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.result import LightResult
@@ -38,7 +39,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Sensitivity:
+class Sensitivity(ShortRepr):
     """Sensitivity of one source and detector to absorption.
 
     Parameters

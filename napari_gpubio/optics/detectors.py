@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.optics.sources import Vector
@@ -83,7 +84,7 @@ def detector_names(detectors: Sequence[AnyDetector]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectedPhotons:
+class DetectedPhotons(ShortRepr):
     """Detected photons, ordered by photon.
 
     Parameters

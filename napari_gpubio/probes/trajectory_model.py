@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.optics.model import Domain
 
 # What happens at a vertex, in the order of the numbers that both backends have for it.
@@ -18,7 +19,7 @@ _ENTERED = KINDS.index("entered")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Trajectories:
+class Trajectories(ShortRepr):
     """The paths of some photons, as vertices between which they went straight.
 
     Parameters

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.space import checked_affine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Transform:
+class Transform(ShortRepr):
     """Where the points of an image (fixed) lie in another one (moving).
 
     Parameters

@@ -54,6 +54,19 @@ def views(viewer, image, qtbot):
     views.detach()
 
 
+def test_each_pane_says_that_it_is_being_drawn_until_it_is(viewer, image, qtbot):
+    views = LinkedViews(viewer)
+    qtbot.addWidget(views)
+    while not views.panes:
+        QApplication.processEvents()
+    first = views.panes["axial"].waiting
+    assert not first.isHidden()
+    assert first.text() == "Linked views: drawing axial …"
+    until_ready(views)
+    assert all(pane.waiting.isHidden() for pane in views.panes.values())
+    views.detach()
+
+
 def models(views):
     return {name: pane.model for name, pane in views.panes.items()}
 

@@ -60,7 +60,7 @@ class Way(NamedTuple):
                 )
                 values.setdefault(cls, {})[name] = cls.words[name].value(value) if name in cls.words else made
         opens: Any = self.opens
-        opened: Operation = opens.at(path, **values.get(self.opens, {}))
+        opened: Operation = opens.at(opens.found_in(path), **values.get(self.opens, {}))
         if self.conversion is None:
             return opened
         cls = self.conversion.operation

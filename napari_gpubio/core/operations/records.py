@@ -368,6 +368,11 @@ class Reading(Operation):
         """Whether it opens a file, by its name."""
         return True
 
+    @classmethod
+    def found_in(cls, path: Path) -> Path:
+        """The file that it opens of a path that a command names: that, or the only one of its kind in a folder."""
+        return path
+
     def read(self, data: Any) -> Any:
         """Return what the operation makes; ``data`` as of `Operation.steps`."""
         raise NotImplementedError

@@ -45,7 +45,9 @@ def add_verbs(verbs: Any) -> None:
         more = ", or results: a folder or a file" if name == "report" else ""
         verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
         if name == "compare":
-            verb.add_argument("other", type=Path, nargs="?", help="another record")
+            verb.add_argument(
+                "other", type=Path, nargs="?", help="another record; needed if the first one is a record, not a session"
+            )
         about = "folder or file that a session may name though it lies elsewhere; may be repeated"
         verb.add_argument("--allow", type=Path, action="append", default=[], metavar="PATH", help=about)
         if name == "run":
@@ -121,7 +123,8 @@ def _compare(options: argparse.Namespace) -> int:
     state, same = _opened(options), dict[str, bool]()
     if state.shown and not any(one.digest for one in state.shown):
         raise InvalidInput(
-            f"{options.file.name} is a record, which has no results; give a second record to compare with"
+            f"{options.file.name} is a record, which has no digests of results to compare with; give a second record "
+            f"(compare {options.file.name} other{RECORD_ENDING}), or a session saved from the window"
         )
     for one in state.shown:
         if not one.digest or not one.complete:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.space import apply_affine
 
 Array = npt.NDArray[Any]
@@ -35,7 +36,7 @@ NUCLEI = [  # ellipsoids of the right side: center, semi-axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Anatomy:
+class Anatomy(ShortRepr):
     """Tissue fractions of every voxel; ``white + cortex + nuclei + fluid`` is 1.
 
     Parameters

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.phantom.brain import (
@@ -44,7 +45,7 @@ class CenterLine:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BrainPhantom:
+class BrainPhantom(ShortRepr):
     """A synthetic diffusion scan with its ground truth.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.reading import members, note, noted, reading
 from napari_gpubio.dose.io.dicom import (
@@ -38,7 +39,7 @@ _MAX_RESAMPLED_VALUES = 1 << 29
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class CtImage:
+class CtImage(ShortRepr):
     """A CT series.
 
     Parameters

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, is_stream
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.text import first_of
 from napari_gpubio.dose.model import PATIENT_KEYS
 
 CLASSES = {
@@ -158,6 +159,28 @@ def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, 
             damaged.append(str(error))
     kinds.pop("", None)
     return kinds, tuple(damaged)
+
+
+def only_file(path: Path, modality: str) -> Path:
+    """Return a file as it is, and of a folder the only DICOM file of a modality under it.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder has none, or several.
+    """
+    if not path.is_dir():
+        return path
+    kinds, damaged = sorted_by_modality(path)
+    found = kinds.get(modality, [])
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InvalidInput(
+            f"{path.name} holds no {modality} file{': ' if damaged else ''}{damaged[0] if damaged else ''}"
+        )
+    names = first_of([str(one.relative_to(path)) for one in found], 6)
+    raise InvalidInput(f"{path.name} holds {len(found)} {modality} files; give one of {names}")
 
 
 def _parsed(path: Path, read: Callable[[Any], Any]) -> Any:

@@ -20,7 +20,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
-from napari_gpubio.dose.io.dicom import modality_of
+from napari_gpubio.dose.io.dicom import modality_of, only_file
 from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
@@ -54,6 +54,11 @@ class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
     def check(self) -> None:
         """Raise InvalidInput if the unit is none."""
         _check_unit(self.unit)
+
+    @classmethod
+    def found_in(cls, path: Path) -> Path:
+        """The file, or the only RTDOSE of a folder."""
+        return only_file(path, "RTDOSE")
 
     def read(self, data: Any) -> Dose:
         """Read it."""
@@ -128,6 +133,11 @@ class OpenPlan(Reading, verb="open-plan", makes={"plan": Plan}):
     """Open the prescription of a plan."""
 
     file: File = part("File", "RTPLAN file.")
+
+    @classmethod
+    def found_in(cls, path: Path) -> Path:
+        """The file, or the only RTPLAN of a folder."""
+        return only_file(path, "RTPLAN")
 
     def read(self, data: Any) -> Plan:
         """Read it."""
@@ -204,6 +214,11 @@ class OpenContours(Reading, verb="open-contours", makes={"structures": Structure
         None, "Overlaps", "Join contours of a structure that overlap in part, or leave out what two of them hold; by "
         "the type of the contours by default.", choices=OVERLAPS, advanced=True,
     )  # fmt: skip
+
+    @classmethod
+    def found_in(cls, path: Path) -> Path:
+        """The file, or the only RTSTRUCT of a folder."""
+        return only_file(path, "RTSTRUCT")
 
     def read(self, data: Any) -> StructureSet:
         """Read them."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.fibers.route_table import RouteTable
 from napari_gpubio.tractograms.model import StopReason, Tractogram
 
@@ -45,7 +46,7 @@ _AT_SEED = ("at their seed", "choose a source that reaches into white matter, or
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class Search(ShortRepr):
     """What became of the rays that were launched.
 
     Parameters

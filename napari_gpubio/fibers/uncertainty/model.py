@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
@@ -23,7 +24,7 @@ _SHARES = ("mean_fa", "alignment", "alignment_fa")  # from 0 to 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Bootstrap:
+class Bootstrap(ShortRepr):
     """Fibers of a fit, and what they become where its residuals fall otherwise.
 
     Parameters

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import Detector
@@ -90,7 +91,7 @@ class Fluorophore:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FluorescenceResult:
+class FluorescenceResult(ShortRepr):
     """Excitation and emission, all per launched photon of the excitation, with standard errors of both runs together.
 
     Parameters

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.hdf5 import MAX_VALUES, Hdf5Content, read_hdf5
 from napari_gpubio.core.reading import note, reads_file
 
@@ -48,7 +49,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Optodes:
+class Optodes(ShortRepr):
     """Sources and detectors of a probe.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.optics.model import Domain, Medium, checked_labels
 
 Array = npt.NDArray[Any]
@@ -29,7 +30,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Probe:
+class Probe(ShortRepr):
     """Sources and detectors.
 
     Parameters
@@ -243,7 +244,7 @@ Recipe = Any  # a name of a preset, or anything with `medium(wavelength_nm, labe
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Head:
+class Head(ShortRepr):
     """A label volume whose optical properties depend on the wavelength.
 
     Parameters

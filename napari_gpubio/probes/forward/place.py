@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, checked_affine
 from napari_gpubio.core.text import first_of
@@ -28,7 +29,7 @@ _MAX_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Placement:
+class Placement(ShortRepr):
     """A probe on a scalp.
 
     Parameters

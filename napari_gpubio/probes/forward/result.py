@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import Gridded, Tabular
+from napari_gpubio.core.exchange import Gridded, ShortRepr, Tabular
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.probes.forward.model import Head, Pair
 from napari_gpubio.probes.forward.place import Placement
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WavelengthModel:
+class WavelengthModel(ShortRepr):
     """All pairs at one wavelength.
 
     Parameters

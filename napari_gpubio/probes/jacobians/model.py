@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import Gridded, Tabular
+from napari_gpubio.core.exchange import Gridded, ShortRepr, Tabular
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import Vector
@@ -66,7 +66,7 @@ class Channel:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Jacobian:
+class Jacobian(ShortRepr):
     """Derivative of one kind of measurement by one coefficient of each voxel, for every channel.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.foreign import existing_table, json_of
 from napari_gpubio.core.reading import reads_file
@@ -22,7 +23,7 @@ _MAX_LABELS = 4096
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Regions:
+class Regions(ShortRepr):
     """Regions of maps, whose shape need not be known yet.
 
     Parameters

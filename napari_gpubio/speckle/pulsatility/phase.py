@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.speckle.pulsatility.spectrum import Grid
 
 Array = npt.NDArray[Any]
@@ -21,7 +22,7 @@ _BELOW_NYQUIST = 0.49  # of the frame rate, up to which harmonics are fitted
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
+class Phase(ShortRepr):
     """The phase at every sample.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.tractograms.bundles.resample import resample
 from napari_gpubio.tractograms.model import Tractogram
 
@@ -21,7 +22,7 @@ CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Clusters:
+class Clusters(ShortRepr):
     """Which fibers are alike; clusters are numbered from the largest on.
 
     Parameters

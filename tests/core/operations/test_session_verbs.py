@@ -56,7 +56,7 @@ def test_a_record_is_shown_and_run(tmp_path, image, capsys):
     assert call("run", record, "--out", out, "--device", "cpu") == 2
     assert "there is already" in capsys.readouterr().err
     assert call("compare", record) == 2
-    assert "give a second record" in capsys.readouterr().err
+    assert f"(compare {record.name} other.json)" in capsys.readouterr().err
 
 
 def test_a_session_is_run_to_files_of_their_own_and_compared(tmp_path, session, capsys):
