@@ -58,7 +58,8 @@ from napari_gpubio.gui.forms import notes_text, row_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tractograms.gui.fibers import (
