@@ -24,7 +24,7 @@ from napari_gpubio.diffusion.samples import brain_atlas_layers
 from napari_gpubio.fibers.gui import ConnectomePanel, ConnectPanel, UncertaintyPanel
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.light.gui.mode import QuickRuns
+from napari_gpubio.light.gui.quick_runs import QuickRuns
 from napari_gpubio.tractograms.gui import DissectionPanel, ProfilesPanel
 from napari_gpubio.tractograms.gui.dissection.rules import Rule
 from tests.denoise.gui import panel_samples as denoise

@@ -142,19 +142,19 @@ def _(item: Slices) -> npt.NDArray[np.uint8]:
         panels.append(panel)
     if item.style not in ("labels", "color"):
         panels.append(_bar(limits, item.style, ascii_unit(item.unit)))
-    return _joined(panels)
+    return joined(panels)
 
 
-def _joined(panels: Sequence["Image.Image"]) -> npt.NDArray[np.uint8]:
-    """Pictures beside each other."""
+def joined(panels: Sequence["Image.Image"], gap: int = _GAP) -> npt.NDArray[np.uint8]:
+    """Return pictures beside each other, so many black pixels apart, shape (height, width, 3)."""
     from PIL import Image
 
     height = max(one.height for one in panels)
-    sheet = Image.new("RGB", (sum(one.width + _GAP for one in panels) - _GAP, height))
+    sheet = Image.new("RGB", (sum(one.width + gap for one in panels) - gap, height))
     left = 0
     for one in panels:
         sheet.paste(one, (left, (height - one.height) // 2))
-        left += one.width + _GAP
+        left += one.width + gap
     return np.asarray(sheet)
 
 
@@ -222,7 +222,7 @@ def _(item: Lines) -> npt.NDArray[np.uint8]:
         panel = panel.resize((panel.width // _SMOOTH, panel.height // _SMOOTH), Image.Resampling.LANCZOS)
         _write_ends(panel, (across, up))
         panels.append(panel)
-    return _joined(panels)
+    return joined(panels)
 
 
 def few_lines(item: Lines) -> Iterator[Array]:
@@ -311,4 +311,4 @@ def _(item: Matrix) -> npt.NDArray[np.uint8]:
     share = (values - limits[0]) / (limits[1] - limits[0])
     tall = round(_HEIGHT * max(0.2, min(1.0, values.shape[0] / max(1, values.shape[1]))))
     grid = Image.fromarray(heat(share)).resize((_HEIGHT, tall), Image.Resampling.NEAREST)
-    return _joined([grid, _bar(limits, "heat", ascii_unit(item.unit))])
+    return joined([grid, _bar(limits, "heat", ascii_unit(item.unit))])

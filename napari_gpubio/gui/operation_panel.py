@@ -21,7 +21,8 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of
 from napari_gpubio.gui.operation_form import OperationForm
-from napari_gpubio.gui.panel import EnginePanel, Pieces
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.run_parts import Pieces
 
 
 class Made(NamedTuple):

@@ -5,22 +5,19 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import write_text
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
@@ -28,79 +25,12 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
+from napari_gpubio.gui.run_parts import RunDisplay, RunForm, ShownBy, script_text
 from napari_gpubio.gui.stale_line import StaleLine
 from napari_gpubio.gui.turns import Turns
 
 logger = logging.getLogger(__name__)
-Pieces = Generator[None, None, None]  # of what is shown; see `turns`
 _RUNS_WHEN_WARM = "The run starts by itself as soon as the CPU engine is prepared."
-
-
-class RunForm:
-    """Reads the inputs of a run: for the run, and for a script that does the same."""
-
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
-        raise NotImplementedError
-
-    def operation(self) -> Operation:
-        """Return the operation that a script is of, where it shows no layers; InvalidInput if there can be none."""
-        raise NotImplementedError
-
-    def script_layers(self) -> Sequence[Shown]:
-        """Layers that a script shows in napari."""
-        return ()
-
-    @property
-    def is_at_hand(self) -> bool:
-        """Whether `operation` need not look for anything, such as that of a result that is shown."""
-        return True
-
-    def script_files(self) -> Mapping[Any, str]:
-        """Files that a script of an operation writes, by the names of its results, or by those of others."""
-        return {}
-
-    def take_draft(self) -> Callable[[], Operation] | None:
-        """Read the inputs, in the GUI thread, and return what makes an operation of them, which may take a moment.
-
-        None where the panel has no operation; InvalidInput if the inputs cannot be used.
-        """
-        return None
-
-    def show_draft(self, operation: Operation) -> bool:  # noqa: ARG002 - for those that can
-        """Show an operation as the inputs, if the panel can; returns whether it does."""
-        return False
-
-
-class RunDisplay:
-    """Shows what a run gives."""
-
-    def show_preview(self, preview: Any) -> None:
-        """Show a partial result."""
-
-    def show_result(self, result: Any) -> Pieces | None:
-        """Show what the generator returned; several layers in pieces, between which the window has its turn."""
-        raise NotImplementedError
-
-    def keep_result(self, result: Any) -> None:
-        """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
-
-
-class _ShownBy(RunDisplay):
-    """Shows the result of a run by a function, and by another one what it has so far, if at all."""
-
-    def __init__(self, show: Callable[[Any], Any], preview: Callable[[Any], Any] | None = None) -> None:
-        self._show, self._preview = show, preview
-
-    def show_preview(self, preview: Any) -> None:
-        """Show a partial result."""
-        if self._preview is not None:
-            self._preview(preview)
-
-    def show_result(self, result: Any) -> Pieces | None:
-        """Show what the generator returned."""
-        found = self._show(result)
-        return found if isinstance(found, Generator) else None
 
 
 class EnginePanel(PanelFrame, RunForm, RunDisplay):
@@ -245,7 +175,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self.running or self.waiting:
             self.note_while_running("A run is under way. Wait for it to finish, or press Stop first.")
             return
-        self._other = make, _ShownBy(show, preview)
+        self._other = make, ShownBy(show, preview)
         if warms:
             self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
@@ -416,7 +346,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     @property
     def _runs_other(self) -> bool:
         """Whether what runs, or has just ended, is something else than the inputs."""
-        return isinstance(self._current_display, _ShownBy)
+        return isinstance(self._current_display, ShownBy)
 
     def _on_used(self) -> None:
         super()._on_used()
@@ -534,18 +464,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def script_of(self, *outputs: Operation | Output[Any], shows: Sequence[Shown] = ()) -> str:
         """Return the script of results; arrays that no file holds are saved beside it, where the user wants it."""
-        wanted = [*outputs, *outputs_of(shows)]
-        held = names_of_held(*(one.of if isinstance(one, Output) else one for one in wanted))
-        title = f"Save the script, and {', '.join(held)} beside it"
-        chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
-        if held and chosen is None:
-            return ""
-        how: dict[str, Any] = {"device": self.device, "save": self.run_form.script_files(), "shows": shows}
-        if chosen is None:
-            return script(*outputs, **how)
-        text = script(*outputs, folder=chosen.parent, **how)
-        write_text(chosen, text)
-        return text
+        return script_text(self, self.run_form, self.device, outputs, shows)
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

@@ -21,7 +21,8 @@ from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.jobs import MakeSteps
 from napari_gpubio.gui.looks import show_layers
-from napari_gpubio.gui.panel import EnginePanel, Pieces, panels_of
+from napari_gpubio.gui.panel import EnginePanel, panels_of
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.session_window import show_view, shown_steps, take_layers, view_of
 from napari_gpubio.gui.switcher import names_of_panels, open_panel
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.pictures import joined
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
@@ -59,12 +60,7 @@ def fiber_picture(
     fa = fa_map(field)
     center = np.asarray(center_mm, float)
     panels = [_panel(field, fa, fibers, view, (low, high), center, SMOOTH * pixels_per_mm) for view in VIEWS]
-    height = max(p.height for p in panels)
-    sheet = Image.new("RGB", (sum(p.width for p in panels), height), "black")
-    left = 0
-    for panel in panels:
-        sheet.paste(panel, (left, (height - panel.height) // 2))
-        left += panel.width
+    sheet = Image.fromarray(joined(panels, gap=0))
     return np.asarray(sheet.resize((sheet.width // SMOOTH, sheet.height // SMOOTH), Image.Resampling.LANCZOS))
 
 

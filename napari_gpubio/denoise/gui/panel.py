@@ -20,7 +20,8 @@ from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
-from napari_gpubio.gui.panel import EnginePanel, Pieces
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.run_parts import Pieces
 
 if TYPE_CHECKING:
     import napari.viewer

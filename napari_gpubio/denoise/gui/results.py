@@ -23,8 +23,8 @@ from napari_gpubio.denoise.parts import Array
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.gui.number_table import Number
-from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.run_parts import Pieces
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised

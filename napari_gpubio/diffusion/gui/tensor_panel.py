@@ -45,8 +45,8 @@ from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
-from napari_gpubio.gui.panel import Pieces
 from napari_gpubio.gui.results import ResultFiles
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:

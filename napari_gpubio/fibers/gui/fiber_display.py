@@ -22,7 +22,7 @@ from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.layers import set_marks
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.looks import options_of
-from napari_gpubio.gui.panel import RunDisplay
+from napari_gpubio.gui.run_parts import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tractograms.model import Tractogram

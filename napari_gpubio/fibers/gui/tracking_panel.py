@@ -24,7 +24,6 @@ from napari_gpubio.diffusion.gui.records import (
     add_maps,
     field_of_layer,
     field_steps,
-    fods_on,
     pictures,
     record_of_field,
 )
@@ -40,10 +39,10 @@ from napari_gpubio.diffusion.gui.source import (
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import field_of
 from napari_gpubio.diffusion.regions import Region
-from napari_gpubio.fibers.crossings import crossing_notes
 from napari_gpubio.fibers.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.fibers.gui.controller import SeedController
-from napari_gpubio.fibers.gui.fiber_display import CROSSINGS, FiberDisplay, keep_crossings, key_of, settings_of
+from napari_gpubio.fibers.gui.crossing_finder import CrossingFinder
+from napari_gpubio.fibers.gui.fiber_display import CROSSINGS, FiberDisplay, key_of, settings_of
 from napari_gpubio.fibers.gui.fod_offer import FodOffer
 from napari_gpubio.fibers.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.fibers.gui.methods import MethodForms
@@ -58,7 +57,8 @@ from napari_gpubio.gui.forms import notes_text, row_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tractograms.gui.fibers import (
@@ -88,7 +88,7 @@ class TrackingPanel(EnginePanel):
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Track")
-        self._preview, self._crossings = LatestJob(self), LatestJob(self)
+        self._preview, self._crossings = LatestJob(self), CrossingFinder(self.viewer, self)
         self._retrack = single_shot(RETRACK_MS, self.track_again, self)
         self._fill()
         self.bundles = BundleList(theme.REGIONS)
@@ -177,7 +177,8 @@ class TrackingPanel(EnginePanel):
                 (self.source_box.currentIndexChanged, self._show_use),
                 (self.run_finished, self._find_crossings),
                 (results.layer_described, self._find_crossings),
-                (self._crossings.finished, self._on_crossings),
+                (self._crossings.found, self._show_settings),
+                (self._crossings.note_occurred, self.show_note),
             )
         )
 
@@ -349,32 +350,8 @@ class TrackingPanel(EnginePanel):
             self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm))
 
     def _find_crossings(self, *_: Any) -> None:
-        """Find how much of the way of the fibers, if traced in tensors, crosses others in FODs of their grid."""
-        layer = self.results.layer
-        settings = None if layer is None else settings_of(layer)
-        fibers = None if layer is None else fibers_of(layer)
-        if self.running or settings is None or fibers is None or settings.method.works_in != "tensors":
-            return
-        known = fods_on(self.viewer.layers, fibers)
-        fods, device = None if known is None else fods_of(known), self.device
-        if fods is None or carried(layer, CROSSINGS) is not None:
-            return
-
-        def make(_: threading.Event) -> Generator[Step, None, tuple[Any, Tractogram, tuple[str, ...]]]:
-            yield Step(0, 1, "looking for crossings")
-            return layer, fibers, crossing_notes(fibers, fods, device)
-
-        self._crossings.submit(make)
-
-    def _on_crossings(self, outcome: Outcome) -> None:
-        if outcome.result is None:
-            if outcome.error:
-                self.show_note(outcome.error)
-            return
-        layer, fibers, notes = outcome.result
-        if fibers_of(layer) is fibers:
-            keep_crossings(layer, notes)
-            self._show_settings()
+        if not self.running:
+            self._crossings.find(self.results.layer, self.device)
 
     def track_in_fods(self) -> None:
         """Choose the FODs of what is tracked in; they are made first if there are none."""

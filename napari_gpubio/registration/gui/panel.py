@@ -24,7 +24,7 @@ from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.gui.operation_form import is_edited
 from napari_gpubio.gui.operation_panel import Made, OperationPanel
-from napari_gpubio.gui.panel import Pieces
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.registration.operations import Register, TransformImage, TransformLabels
 
 if TYPE_CHECKING:

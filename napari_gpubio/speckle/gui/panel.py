@@ -16,7 +16,8 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import SPACING, Folded, notes_text
 from napari_gpubio.gui.layers import set_visible
-from napari_gpubio.gui.panel import EnginePanel, Pieces, heading
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner

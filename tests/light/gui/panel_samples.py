@@ -11,7 +11,7 @@ from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.light.gui import LightPanel, voxel_mode
 from napari_gpubio.light.gui.labels import LabelSource
-from napari_gpubio.light.gui.mode import QuickRuns
+from napari_gpubio.light.gui.quick_runs import QuickRuns
 from napari_gpubio.light.napari_io import labels_layer, result_of
 from napari_gpubio.light.operations import runs
 from napari_gpubio.light.readers import read_layers

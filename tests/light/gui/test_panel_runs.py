@@ -8,8 +8,8 @@ from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import displayed, voxel_mode
 from napari_gpubio.light.gui.display import DecadeBar
-from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
+from napari_gpubio.light.gui.quick_runs import QuickRuns
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.operations import runs
 from napari_gpubio.optics.model import Domain, Medium

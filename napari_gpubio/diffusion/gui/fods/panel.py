@@ -45,7 +45,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import Pieces
+from napari_gpubio.gui.run_parts import Pieces
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, set_visible
-from napari_gpubio.gui.panel import EnginePanel, Pieces
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.run_parts import Pieces
 
 _OUTPUTS = {"noise σ": "noise", "denoised": "scan", "residual": "residual"}
 _DENOISE = (

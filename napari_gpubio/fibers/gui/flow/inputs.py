@@ -9,7 +9,10 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
+from napari_gpubio.diffusion.fods.napari_io import fixels_of as fixels_in
+from napari_gpubio.diffusion.fods.napari_io import fods_of
 from napari_gpubio.diffusion.gui.records import output_of, remember
+from napari_gpubio.diffusion.gui.source import why_no_fods, why_no_source
 from napari_gpubio.diffusion.operations import FindPeaks
 from napari_gpubio.diffusion.operations.deconvolution import Peaks
 from napari_gpubio.diffusion.regions import AnyRegion
@@ -18,6 +21,24 @@ from napari_gpubio.fibers.flow.settings import FlowSettings
 from napari_gpubio.fibers.flow.source import Ground, SourceFlow, ground_steps, move_from
 from napari_gpubio.fibers.operations import FlowFromSource
 from napari_gpubio.tractograms.gui.region_box import AtlasSource, ChosenRegion
+
+HINT = "deconvolve a scan, or open FODs or peaks"
+NO_FIELD = (
+    "there are no FODs or fixels; deconvolve a scan in the Fiber orientations panel, or open those of another program"
+)
+FEW = "one direction a voxel; make FODs"
+
+
+def field_in(layer: Any) -> FodField | FixelField | None:
+    """Return what mass can flow in of a layer: FODs or fixels, or None."""
+    return fods_of(layer) or fixels_in(layer)
+
+
+def why_no_flow(layer: Any) -> str | None:
+    """Why mass cannot flow in a layer: in FODs and fixels it can."""
+    if field_in(layer) is not None:
+        return None
+    return FEW if why_no_source(layer) is None else why_no_fods(layer)
 
 
 def fixels_output(field: FodField | FixelField) -> Output[FixelField]:

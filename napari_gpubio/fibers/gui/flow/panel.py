@@ -6,26 +6,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from napari.layers import Image, Labels
+from napari.layers import Labels
 from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layer_sources import layer_of
-from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step, silent
 from napari_gpubio.core.text import file_name
-from napari_gpubio.diffusion.fods.model import FixelField, FodField
-from napari_gpubio.diffusion.fods.napari_io import fixels_of, fods_of
+from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.gui.records import output_of, pictures
-from napari_gpubio.diffusion.gui.source import why_no_fods, why_no_source
 from napari_gpubio.fibers.flow import (
     AlongSettings,
     FlowRoutes,
@@ -35,7 +28,18 @@ from napari_gpubio.fibers.flow import (
     routes_steps,
 )
 from napari_gpubio.fibers.gui.flow.gates import ROLES, GateList
-from napari_gpubio.fibers.gui.flow.inputs import Found, Inputs, Moved, Prepared, fixels_output, found_steps
+from napari_gpubio.fibers.gui.flow.inputs import (
+    HINT,
+    NO_FIELD,
+    Found,
+    Inputs,
+    Prepared,
+    field_in,
+    fixels_output,
+    found_steps,
+    why_no_flow,
+)
+from napari_gpubio.fibers.gui.flow.layers import FlowLayers
 from napari_gpubio.fibers.gui.flow.matrix import FlowMatrixBox
 from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
 from napari_gpubio.fibers.gui.flow.sure import Sure, SureBox
@@ -51,8 +55,7 @@ from napari_gpubio.gui.layers import LayerBox, LayerListener, unwrapped
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox, Saving
-from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
+from napari_gpubio.tractograms.gui.fibers import pack_fibers
 from napari_gpubio.tractograms.gui.region_box import AtlasSource, ChosenRegion, RegionBox, why_no_regions
 from napari_gpubio.tractograms.model import Tractogram
 
@@ -61,18 +64,7 @@ if TYPE_CHECKING:
 
     from napari_gpubio.fibers.flow.source import Reached
 
-HINT = "deconvolve a scan, or open FODs or peaks"
-NO_FIELD = (
-    "there are no FODs or fixels; deconvolve a scan in the Fiber orientations panel, or open those of another program"
-)
-FEW = "one direction a voxel; make FODs"
-_ROUTE = "route"  # name of the filter that leaves one route
 _AGAIN_MS = 300  # after the last edit of the settings
-_BRIGHTEST = 99.0  # percent of the voxels that mass goes through
-_LOOKS = {
-    SOURCE: {"colormap": "inferno", "blending": "additive", "gamma": 0.6},
-    COMPARED: {"colormap": "bop blue", "blending": "additive", "gamma": 0.6},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +77,14 @@ class FlowPanel(EnginePanel):
     """Let mass flow from a source along all fibers at once, and see which regions it reaches."""
 
     warms = ("diffusion", "fibers", "gui")
-    kept = ("_found", "_routes", "_shown", "_sure")
+    kept = ("_found", "_routes", "_sure")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Flow")
         self._found: Found | None = None
         self._routes: tuple[FlowRoutes, FindRoutes] | None = None
         self._sure: Sure | None = None
-        self._shown: dict[str, Any] = {}  # the layers that show results, by what they show
+        self.layers = FlowLayers(viewer, self)
         self._listed: list[Reached] = []  # in the table
         self._moves = LatestJob(self, self._on_moved)
         self._again = single_shot(_AGAIN_MS, self.run_again, self)
@@ -131,7 +123,7 @@ class FlowPanel(EnginePanel):
                 (self.context_box.changed, self._show_context),
                 (self.table.row_picked, self._on_region),
                 (self.matrix.pair_picked, self._on_pair),
-                (self.route_table.row_picked, self._show_route),
+                (self.route_table.row_picked, self.layers.show_route),
                 (self.results.files.status_changed, self.show_status),
                 (self.results.files.error_occurred, self.show_error),
             )
@@ -188,8 +180,8 @@ class FlowPanel(EnginePanel):
 
     def _clicked_layer(self) -> Any | None:
         """What a click in 3-D hits: the map of the flow, or what it flows in."""
-        shown = self._shown.get(SOURCE)
-        return shown if shown is not None and shown in self.viewer.layers else self.field_box.layer
+        shown = self.layers.find(SOURCE)
+        return self.field_box.layer if shown is None else shown
 
     def _on_placed(self, layer: Any) -> None:
         """Choose a source that is new; of one that is chosen its list tells that it was moved."""
@@ -253,8 +245,7 @@ class FlowPanel(EnginePanel):
 
     def _inputs(self) -> Inputs:
         layer, atlas = self.field_box.needed(NO_FIELD), self.atlas_box.layer
-        field: FodField | FixelField | None = fods_of(layer) or fixels_of(layer)
-        if field is None:
+        if (field := field_in(layer)) is None:
             raise InvalidInput(NO_FIELD)
         source = None if atlas is None else AtlasSource(atlas)
         how: dict[str, Any] = {"settings": self.form.value(), "gates": self.gates.chosen(), "device": self.device}
@@ -275,7 +266,7 @@ class FlowPanel(EnginePanel):
         self.keep_result(found)
         self._found = found
         for which, moved in ((SOURCE, found.moved), (COMPARED, found.compared)):
-            self._show_map(which, moved)
+            self.layers.show_mass(which, moved)
         self._show_found(found)
         self._forget_routes(found)
         self._show_context()
@@ -288,35 +279,6 @@ class FlowPanel(EnginePanel):
         else:
             self._show_found(self._found)
             self._show_routes()
-
-    def _show_map(self, which: str, moved: Moved | None) -> None:
-        """Show the mass of a source in its layer, or in a new one; none: take the layer away."""
-        layer = self._shown.get(which)
-        if moved is None:
-            if layer is not None and layer in self.viewer.layers:
-                self.viewer.layers.remove(layer)
-            self._shown = {name: one for name, one in self._shown.items() if name != which}
-            return
-        mass, flow = moved.flow.mass, moved.flow
-        there = mass[mass > 0]
-        limits = 0.0, float(np.percentile(there, _BRIGHTEST)) if len(there) else 1.0
-        volume = Volume(array=mass, affine=flow.affine, name=f"flow of {flow.name}")
-        self._show_image(which, volume, moved.operation.output("mass"), contrast_limits=limits, **_LOOKS[which])
-
-    def _show_image(self, which: str, volume: Volume, output: Output[Any], **look: Any) -> None:
-        """Show a volume in the layer of the one before, if that is there and of its grid, or in a new one."""
-        data, keywords, _ = layer_of(volume, output, **look)
-        layer = self._shown.get(which)
-        if layer is not None and layer in self.viewer.layers and layer.data.shape == data.shape:
-            layer.data, layer.metadata[KEY] = data, keywords["metadata"][KEY]
-            layer.name = volume.name
-            return
-        active, layers = self.viewer.layers.selection.active, self.viewer.layers
-        layer = self.viewer.add_image(data, **keywords)
-        layers.move(len(layers) - 1, sum(isinstance(one, Image | Labels) for one in layers) - 1)
-        if active is not None:
-            layers.selection.active = active
-        self._shown = {**self._shown, which: layer}
 
     def _show_found(self, found: Found) -> None:
         flow, other = found.moved.flow, found.compared
@@ -395,27 +357,9 @@ class FlowPanel(EnginePanel):
         name = f"{routes.source} → {routes.target}"
         volume = Volume(array=routes.density, affine=routes.flow.affine, name=f"routes {name}")
         look = {"colormap": "green", "blending": "additive", "contrast_limits": (0.0, 0.5)}
-        self._show_image("density", volume, operation.output("density"), **look)
-        self._show_lines("routes", name, routes.tractogram, lines, operation.output("fibers"), "share")
+        self.layers.show_image("density", volume, operation.output("density"), **look)
+        self.layers.show_lines("routes", name, routes.tractogram, lines, operation.output("fibers"), "share")
         self._show_routes()
-
-    def _show_lines(
-        self, which: str, name: str, fibers: Tractogram, lines: Lines, output: Output[Any], color_by: str
-    ) -> None:
-        layer = self._shown.get(which)
-        record = {RECORD: record_of_output(output)}
-        if layer is not None and layer in self.viewer.layers:
-            layer.set_filter(_ROUTE, None)
-            layer.set_lines(lines)
-            layer.metadata[KEY] = {"tractogram": fibers, **record}
-            layer.name = name
-        else:
-            look = {"line_width": 3.0} if which == "routes" else {}
-            layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata=record, **look)
-            self.viewer.add_layer(layer)
-            self._shown = {**self._shown, which: layer}
-        if len(fibers) > 1:
-            layer.color_by = color_by
 
     def _show_routes(self) -> None:
         self.route_table.setVisible(self._routes is not None and len(self._routes[0]) > 0)
@@ -440,12 +384,6 @@ class FlowPanel(EnginePanel):
             if any(getattr(made, name) != getattr(now, name) for name in ("source", "fixels", *ROLES)):
                 self._routes = None
         self.route_table.setVisible(self._routes is not None)
-
-    def _show_route(self, row: int) -> None:
-        for which in ("routes", "along"):
-            layer = self._shown.get(which)
-            if isinstance(layer, Streamlines) and layer in self.viewer.layers and "route" in layer.lines.per_fiber:
-                layer.set_filter(_ROUTE, None if row < 0 else layer.lines.per_fiber["route"] == row + 1)
 
     def track_along(self) -> None:
         """Track fibers in the FODs that follow the routes on screen."""
@@ -473,7 +411,7 @@ class FlowPanel(EnginePanel):
         def show(made: tuple[Tractogram, TrackAlongRoutes, Lines]) -> None:
             fibers, operation, lines = made
             name = f"fibers {routes.source} → {routes.target}"
-            self._show_lines("along", name, fibers, lines, operation.output(), "route")
+            self.layers.show_lines("along", name, fibers, lines, operation.output(), "route")
             self.show_note(notes_text(fibers.notes))
 
         self.run_other(make, show)
@@ -481,11 +419,8 @@ class FlowPanel(EnginePanel):
     def show_losses(self) -> None:
         """Show where the mass of the source ends."""
         assert self._found is not None  # the button needs a result
-        moved = self._found.moved
-        flow = moved.flow
-        volume = Volume(array=flow.flow.losses(1), affine=flow.affine, name=f"losses of {flow.name}")
-        self._show_image("losses", volume, moved.operation.output("losses"), colormap="magma", blending="additive")
-        ended = flow.flow.endings_text(1)
+        self.layers.show_losses(self._found.moved)
+        ended = self._found.moved.flow.flow.endings_text(1)
         self.show_status(f"what became of the mass: {ended}")
 
     # -- files and the script -------------------------------------------------------------------------------------
@@ -509,7 +444,7 @@ class FlowPanel(EnginePanel):
 
     def script_layers(self) -> list[Shown]:
         """Return the layers of the results on screen, or that of a run with the inputs as they stand."""
-        shown = pictures([layer for layer in self._shown.values() if layer in self.viewer.layers])
+        shown = pictures(self.layers.there())
         return shown or [Shown(self.take_draft()().output("mass"), "flow")]
 
     def take_draft(self) -> Callable[[], FlowFromSource]:
@@ -525,7 +460,7 @@ class FlowPanel(EnginePanel):
         inputs = dict(operation.inputs())
 
         def has_fixels(layer: Any) -> bool:
-            field = fods_of(layer) or fixels_of(layer)
+            field = field_in(layer)
             return field is not None and fixels_output(field) == inputs["fixels"]
 
         has_field = self.field_box.choose_where(has_fixels)
@@ -543,14 +478,7 @@ class FlowPanel(EnginePanel):
         self._moves.abandon()
         super().teardown()
         self._found = self._routes = self._prepared = self._sure = None
-        self._shown = {}
-
-
-def why_no_flow(layer: Any) -> str | None:
-    """Why mass cannot flow in a layer: in FODs and fixels it can."""
-    if fods_of(layer) is not None or fixels_of(layer) is not None:
-        return None
-    return FEW if why_no_source(layer) is None else why_no_fods(layer)
+        self.layers.detach()
 
 
 def _color(atlas: Any | None, label: int) -> Any:
