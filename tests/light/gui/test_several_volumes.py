@@ -78,6 +78,20 @@ def test_new_labels_inherit_nothing_and_the_old_ones_keep_all(viewer, shown, qtb
     assert result(viewer) is made  # nothing ran
 
 
+@pytest.mark.parametrize("act", ["hide", "delete"])
+def test_labels_with_a_source_stay_chosen_when_new_ones_come(viewer, placed, qtbot, drawn, act):
+    labels, optodes = viewer.layers["ball"], placed.voxels.controller.optodes
+    data, affine = np.array(labels.data), labels.affine.affine_matrix
+    if act == "hide":
+        labels.visible = False
+    else:
+        viewer.layers.remove(labels)
+    viewer.add_labels(data, name="white matter", affine=affine)
+    settle(qtbot, placed)
+    assert placed.voxels.labels_box.layer == labels
+    assert placed.voxels.controller.optodes is optodes
+
+
 def test_the_second_volume_keeps_its_own_too(viewer, shown, qtbot):
     domain = Domain(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(CUBE,))
     cube = add_ball(viewer, domain, "cube")
