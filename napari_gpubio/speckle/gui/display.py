@@ -173,7 +173,7 @@ def _number_text(value: float, form: str) -> str:
 
 
 NO_MAP = "no map yet"
-NO_BASELINE = "not taken yet; live: press Take, of a stack: its first maps count when it is analyzed as relative flow"
+NO_BASELINE = "none taken yet; press Take while frames come in"
 _MAX_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
 _BAR, _GAP = 14, 3  # pixels
 _VIDEO_TIP = "Write the displayed map as a GIF, an mp4 (needs pip install imageio-ffmpeg) or PNG images"
