@@ -4,7 +4,7 @@
     python3 start.py test [--all] [pytest args]   install into .venv, then run the tests: 5 minutes on two cores
 
 The first call installs (some minutes, some hundred MB) and compiles (under a minute); later calls start at once.
-Delete .venv to start over. Without --all one case in nine of a test is run, and one slow test in eighteen;
+Delete .venv to start over. Without --all one case in twelve of a test is run, and one slow test in 24;
 --seed N repeats the choice of another day, and --patience 3 waits three times as long before tests are ended.
 """
 

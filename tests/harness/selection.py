@@ -1,7 +1,7 @@
 """Which tests are run, and in what order.
 
-Without ``--all`` a test function runs one case of its parametrization in nine, at least one, and those marked
-``long`` wait. Slow ones (``slow_tests.csv``) take turns, one in eighteen of a file, except for those marked ``daily``:
+Without ``--all`` a test function runs one case of its parametrization in twelve, at least one, and those marked
+``long`` wait. Slow ones (``slow_tests.csv``) take turns, one in 24 of a file, except for those marked ``daily``:
 a kernel's bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed,
 today's number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
 
@@ -20,8 +20,8 @@ import pytest
 
 from tests.harness.times import passed_before, slow_tests
 
-DAYS = 9  # between the turns of a case
-SLOW_DAYS = 18  # between those of a slow test
+DAYS = 12  # between the turns of a case
+SLOW_DAYS = 24  # between those of a slow test
 _SECONDS = 0.03  # of a test that is not slow
 
 
