@@ -67,8 +67,6 @@ def environment(accept: bool) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),  # commands of pages
         "LIBGL_ALWAYS_SOFTWARE": "1",
-        "LP_NUM_THREADS": "1",  # pages are run beside each other, and threads that wait take processors from them
-        "OPENBLAS_NUM_THREADS": "1",
         "NAPARI_CONFIG": str(DOCS / "_build" / "napari.yaml"),
         "NAPARI_APPLICATION_IPY_INTERACTIVE": "0",  # Qt's loop in a kernel misses cells that come while a window works
         "NAPARI_GPUBIO_NO_WARMUP": "1",  # a panel that waits for another process looks as one that has nothing to do
