@@ -22,7 +22,7 @@ _FEW, _SHOWN = 6, 100  # values that are printed, and characters of one that is 
 class ShortRepr:
     """Base of dataclasses with arrays, of which `repr` tells shapes and types, not what is in them.
 
-    ``Transform(matrix=4 x 4 float64, kind='rigid')``: fields with nothing in them are left out.
+    ``Transform(matrix=4 x 4 float64, complete=True)``: fields with nothing in them are left out.
     """
 
     __slots__ = ()

@@ -130,11 +130,11 @@ def test_what_cannot_be_drawn_or_told_leaves_the_rest():
     assert "FA is not shown: no luck" in page
     assert "<td>1</td>" in page
 
-    def items_of():
+    def failing():
         yield Fact("voxels", 7)
         raise RuntimeError("no more")
 
-    assert [one.name for one in description(Told(items_of()))] == ["voxels", "not shown"]
+    assert [one.name for one in description(Told(failing()))] == ["voxels", "not shown"]
 
 
 def test_more_pictures_than_anybody_looks_at_are_named():

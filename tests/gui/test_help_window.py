@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from napari.utils._proxies import PublicOnlyProxy
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QUrl
 from qtpy.QtGui import QColor, QTextCursor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
@@ -54,6 +54,16 @@ def test_the_tour_goes_over_the_first_click_and_places_a_seed(viewer, qtbot):
         "The brain", "Panels", "What is tracked in", "A click", "Numbers", "Run", "As a script",
     ]  # fmt: skip
     assert "bundle 1" in viewer.layers
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_link_opens_the_browser_or_says_that_there_is_none(viewer, monkeypatch, opens):
+    window, asked = open_panel(viewer, "Session").help_button.open(), []
+    monkeypatch.setattr(help_window.QDesktopServices, "openUrl", lambda url: asked.append(url.toString()) or opens)
+    window.text.anchorClicked.emit(QUrl(help_window.SITE))
+    assert asked == [help_window.SITE]
+    assert ("No browser could be opened" in window.text.toPlainText()) is not opens
+    window.close()
 
 
 def test_a_napari_without_tours_is_a_sentence(viewer, monkeypatch):

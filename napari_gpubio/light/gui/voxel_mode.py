@@ -384,7 +384,7 @@ class VoxelMode(LightMode[LightResult]):
         """Follow a change of the inputs with a quick run; ``quiet``: without an error where something is missing."""
         if self._taking:
             return
-        if list(self.controller.shown):
+        if list(self.controller.shown) or self.table.model.is_edited:
             self.labels_box.settle()  # which new labels must not take the place of, when these are hidden or deleted
         if self.panel.running:
             self.panel.note_while_running(STILL_RUNNING)

@@ -116,6 +116,12 @@ class PropertyModel(OpticalModel[PropertyRow]):
         """Return to what `set_media` gave last; every other row is emptied."""
         self._replace(self._at_wavelength(self._given))
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether rows are others than those that `reset` restores."""
+        given = self._at_wavelength(self._given)
+        return any(row != given.get(label) for label, row in self._state.items())
+
     def set_wavelength(self, wavelength_nm: float) -> None:
         """Let every row that came from a recipe follow to a wavelength."""
         if wavelength_nm != self.wavelength_nm:

@@ -78,18 +78,33 @@ def test_new_labels_inherit_nothing_and_the_old_ones_keep_all(viewer, shown, qtb
     assert result(viewer) is made  # nothing ran
 
 
-@pytest.mark.parametrize("act", ["hide", "delete"])
-def test_labels_with_a_source_stay_chosen_when_new_ones_come(viewer, placed, qtbot, drawn, act):
-    labels, optodes = viewer.layers["ball"], placed.voxels.controller.optodes
+def place(panel):
+    panel.voxels.place_source(LEFT)
+
+
+def type_absorption(panel):
+    panel.voxels.table.model.type_in({(0, panel.voxels.table.model.column_of("mua_per_mm")): "0.07"})
+
+
+@pytest.mark.parametrize("goes", ["hidden", "deleted"])
+@pytest.mark.parametrize(("act", "stays"), [(None, False), (place, True), (type_absorption, True)])
+def test_labels_that_were_worked_with_stay_chosen_when_new_ones_come(viewer, panel, qtbot, act, stays, goes):
+    labels = viewer.layers["ball"]
     data, affine = np.array(labels.data), labels.affine.affine_matrix
-    if act == "hide":
+    panel.voxels.run_box.set_live(False)
+    if act is not None:
+        act(panel)
+    settle(qtbot, panel)
+    before = panel.voxels.controller.optodes, panel.voxels.table.media()
+    if goes == "hidden":
         labels.visible = False
     else:
         viewer.layers.remove(labels)
-    viewer.add_labels(data, name="white matter", affine=affine)
-    settle(qtbot, placed)
-    assert placed.voxels.labels_box.layer == labels
-    assert placed.voxels.controller.optodes is optodes
+    new = viewer.add_labels(data, name="white matter", affine=affine)
+    settle(qtbot, panel)
+    assert panel.voxels.labels_box.layer == (labels if stays else new)
+    if stays:
+        assert (panel.voxels.controller.optodes, panel.voxels.table.media()) == before
 
 
 def test_the_second_volume_keeps_its_own_too(viewer, shown, qtbot):
