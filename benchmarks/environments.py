@@ -100,8 +100,8 @@ def _tried(wheel: Path, python: str, qt: str, resolution: str) -> list[Row]:
             done = subprocess.run(command, cwd=folder, env=_environment(step), capture_output=True, text=True)
             said = (done.stdout if done.returncode == 0 else done.stderr + done.stdout).strip().splitlines()
             outcome = said[-1] if said else "done"
-            told = outcome if done.returncode == 0 else f"FAILED ({done.returncode}): {outcome}"
-            about = {"python": python, "qt": qt or "none", "packages": resolution, "step": step, "outcome": told}
+            text = outcome if done.returncode == 0 else f"FAILED ({done.returncode}): {outcome}"
+            about = {"python": python, "qt": qt or "none", "packages": resolution, "step": step, "outcome": text}
             rows.append({**about, "seconds": round(time.perf_counter() - begun)})
             print(line(*rows[-1].values()), flush=True)
             if done.returncode:

@@ -204,13 +204,13 @@ def phantom(report: Report, device: str) -> None:
         "wall, s",
         "processors, s",
     ]
-    told = (
+    text = (
         "Seconds (medians of the settings) are from FODs to the matrix, peaks included, for tensors from the scan, and "
         f"of MRtrix those of its program; other programs were running. tckgen {version()} has "
         f"{THREADS} threads, no anatomical constraints, and its usual settings; streamlines count by both ends."
     )
     title = "Six true and sixty false pairs of a phantom"
-    report.add("phantom", title, found, *table(columns, rows), "", told)
+    report.add("phantom", title, found, *table(columns, rows), "", text)
     pair_table(report, *pairs)
     mm = np.array([one["mm"] for one in distances])
     text = (
@@ -300,13 +300,13 @@ def all_methods(report: Report, device: str) -> None:
             )
         )
     columns = ["method", "fibers", "valid, %", "false, %", "AUC of counts"]
-    told = (
+    text = (
         "Of the fibers that are long enough, valid: both ends in the two ends of one bundle; false: in ends of two "
         "bundles; the others end on the way. Mean (least) of b 2500 and 1000, SNR 25 and 12, seed 2; 5,000 seeds all "
         "over the phantom, one fiber each, usual settings. AUC: counts of the six true pairs against those of sixty "
         "false ones."
     )
-    report.add("methods", "Every method of tracking on the phantom", found, *table(columns, rows), "", told)
+    report.add("methods", "Every method of tracking on the phantom", found, *table(columns, rows), "", text)
 
 
 class Brain(NamedTuple):
@@ -452,12 +452,12 @@ def cost(report: Report, device: str) -> None:
     columns = ["voxels", "threads", "fixels", "regions", "nodes, s", "matrix T, s", "s a region"]
     columns += ["T again, ms", "all regions again, ms"]
     columns += ["program, MB", "with fixels and regions", "most until T", "most until the end"]
-    told = (
+    text = (
         "Wall seconds, and those of processors in brackets, the first time, with what is compiled for it; resident "
         "memory of the whole process. Again: at once afterwards, T with the nodes. The finer voxels "
         "hold the same fixels, turned by 3 degrees."
     )
-    report.add("cost", "Seconds and memory of the flow", found, *table(columns, rows), "", told)
+    report.add("cost", "Seconds and memory of the flow", found, *table(columns, rows), "", text)
 
 
 def alone(path: str, device: str) -> dict[str, Any]:

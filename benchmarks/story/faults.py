@@ -1,4 +1,4 @@
-"""Two stories of what once went wrong in the window: each fault is tried with real events, and what came of it told."""
+"""Two stories of what once went wrong in the window: each fault is tried with real events, with what came of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Tried:
     rows: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, fault: str, how: str, gone: Callable[[], Any]) -> None:
-        """Try one; an error in the try itself is told, and the story goes on."""
+        """Try one; an error in the try itself is written down, and the story goes on."""
         try:
             found = "yes" if gone() else "NO"
         except Exception as error:  # noqa: BLE001 - the other faults are tried all the same

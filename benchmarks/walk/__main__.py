@@ -110,16 +110,16 @@ def walk(seed: int, events: int, folder: Path) -> int:
 
 
 def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int, folder: Path) -> dict[str, Any]:
-    from rules import Told
+    from rules import Allowed
     from scene import open_panels, open_samples, run_panels
     from steps import Walk
 
     open_samples(person, is_brain=seed % 2 == 1)
     open_panels(person)
-    ledger.compare(person.ask(ledger.look), Told(everything=True))
+    ledger.compare(person.ask(ledger.look), Allowed(everything=True))
     start = _state(ledger)
     run_panels(person, ledger, is_brain=seed % 2 == 1)
-    ledger.compare(person.ask(ledger.look), Told(everything=True))
+    ledger.compare(person.ask(ledger.look), Allowed(everything=True))
     person.picture("start")
     before = watch.take()
     watch.blocked.clear()
@@ -130,17 +130,17 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int, folder
     for number in range(1, events + 1):
         watch.units_differ = person.ask(lambda: len({str(layer.units[-1]) for layer in person.viewer.layers}) > 1)
         try:
-            text, told = steps.step()
+            text, allowed = steps.step()
         except (subprocess.CalledProcessError, TimeoutError, RuntimeError) as error:  # a control that has gone since
-            text, told = f"nothing, since {error}", Told(person.ask(ledger.busy))
+            text, allowed = f"nothing, since {error}", Allowed(person.ask(ledger.busy))
         if opened := steps.close_dialogs():
             text += f" (closed {', '.join(opened)})"
-        told.panels |= under_way
+        allowed.panels |= under_way
         last.append(f"{number}: {text}")
         print(last[-1], file=log, flush=True)
-        _settle(person, ledger, told, is_patient=number % IMPATIENT != 0)
+        _settle(person, ledger, allowed, is_patient=number % IMPATIENT != 0)
         looked, under_way = person.ask(lambda: (ledger.look(), ledger.busy()))
-        wrong = ledger.compare(looked, told)
+        wrong = ledger.compare(looked, allowed)
         new = watch.take()
         for what in wrong:
             violations.append({"seed": seed, "event": number, "what": what, "last": list(last)})
@@ -178,12 +178,12 @@ def blocked_by(stretches: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _settle(person: Any, ledger: Any, told: Any, *, is_patient: bool) -> None:
+def _settle(person: Any, ledger: Any, allowed: Any, *, is_patient: bool) -> None:
     """Wait until the panels are idle, not for long; what ran meanwhile was told to."""
     time.sleep(SETTLE_S)
     end = time.monotonic() + (IDLE_S if is_patient else 0.0)
     while time.monotonic() < end and (busy := person.ask(ledger.busy)):
-        told.panels |= busy
+        allowed.panels |= busy
         time.sleep(0.05)
 
 
@@ -194,7 +194,7 @@ def _state(ledger: Any) -> list[tuple[str, tuple[int, ...]]]:
 
 def _undo_everything(person: Any, ledger: Any, start: Any) -> str:
     """Undo all that was done, and compare the layers that panels made with those at the start."""
-    from rules import NOBODY, Told
+    from rules import NOBODY, Allowed
 
     from napari_gpubio.gui.history import history_of
 
@@ -203,10 +203,10 @@ def _undo_everything(person: Any, ledger: Any, start: Any) -> str:
         person.ask(history.undo)
         while person.ask(lambda: history.is_undoing):  # which takes long on a busy machine
             time.sleep(0.05)
-        _settle(person, ledger, Told(), is_patient=True)
+        _settle(person, ledger, Allowed(), is_patient=True)
         times += 1
     looked = person.ask(ledger.look)
-    ledger.compare(looked, Told(everything=True))
+    ledger.compare(looked, Allowed(everything=True))
     names = {name for name, _ in start}
     more = [seen.name for _, seen in looked[0] if seen.owner != NOBODY and seen.name not in names]
     return f"{times} times; " + (f"left: {', '.join(more)}" if more else "as at the start")

@@ -30,7 +30,7 @@ _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 
 
 @dataclass
-class Told:
+class Allowed:
     """Who may change what by an event.
 
     ``panels`` by their names; ``layers`` that the user deletes, or paints with napari's own tools; ``everything`` for
@@ -92,37 +92,45 @@ class Ledger:
             texts[name][_DESCRIBED] = (self.owner(described),)
         return layers, texts, self._viewer.layers.selection.active
 
-    def compare(self, looked: Any, told: Told) -> list[str]:
+    def compare(self, looked: Any, allowed: Allowed) -> list[str]:
         """Return what has changed unasked since the last look; in any thread, since arrays take a while."""
         layers, texts, active = looked
         for _, seen in layers:
             seen.sums = tuple(_sum(array) for array in seen.arrays)
-        wrong = [] if told.everything else [*self._changes(layers, told), *self._other_numbers(texts, told, active)]
+        wrong = (
+            []
+            if allowed.everything
+            else [*self._changes(layers, allowed), *self._other_numbers(texts, allowed, active)]
+        )
         self._layers, self._texts, self._active = layers, texts, active
         return wrong
 
-    def _changes(self, layers: list[tuple[Any, Seen]], told: Told) -> Iterator[str]:
+    def _changes(self, layers: list[tuple[Any, Seen]], allowed: Allowed) -> Iterator[str]:
         now = {id(layer): seen for layer, seen in layers}
         before = {id(layer) for layer, _ in self._layers}
         for layer, was in self._layers:
             seen = now.get(id(layer))
-            may_change = was.owner in told.panels or (was.owner == NOBODY and told.panels)  # inputs, by any panel told
-            may_change = may_change or bool(was.users & told.panels)  # which hides some of the fibers that it counts
-            if may_change or any(layer is one for one in told.layers):
+            may_change = was.owner in allowed.panels or (
+                was.owner == NOBODY and allowed.panels
+            )  # inputs, by any panel allowed
+            may_change = may_change or bool(was.users & allowed.panels)  # which hides some of the fibers that it counts
+            if may_change or any(layer is one for one in allowed.layers):
                 continue
             if what := "was deleted" if seen is None else _differences(was, seen):
                 yield f"{was.name!r} of {was.owner or 'nobody'}: {what}"
         for layer, seen in layers:
-            if id(layer) not in before and seen.owner not in (NOBODY, *told.panels):
+            if id(layer) not in before and seen.owner not in (NOBODY, *allowed.panels):
                 yield f"{seen.name!r} was made by {seen.owner}"
 
-    def _other_numbers(self, texts: dict[str, dict[str, tuple[str, ...]]], told: Told, active: Any) -> Iterator[str]:
+    def _other_numbers(
+        self, texts: dict[str, dict[str, tuple[str, ...]]], allowed: Allowed, active: Any
+    ) -> Iterator[str]:
         """Tables that show something else, though not the numbers of another active layer."""
         if active is not self._active:
             return
         for name, tables in self._texts.items():
             now = texts.get(name)
-            if now is None or name in told.panels or told.panels.intersection(now[_DESCRIBED]):
+            if now is None or name in allowed.panels or allowed.panels.intersection(now[_DESCRIBED]):
                 continue
             for table, rows in tables.items():
                 if now.get(table, rows) != rows:

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QTabBar,
     QWidget,
 )
-from rules import Ledger, Told, edited, panel_of
+from rules import Allowed, Ledger, edited, panel_of
 
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.switcher import Switcher, name_of
@@ -53,21 +53,21 @@ class Walk:
         self._viewer = person.viewer
         self._window = person.viewer.window._qt_window
         self._canvas = person.viewer.window._qt_viewer.canvas.native
-        self._steps: dict[Callable[[Told], str], int] = {
+        self._steps: dict[Callable[[Allowed], str], int] = {
             self._click_canvas: 16, self._drag_canvas: 8, self._wheel_canvas: 6, self._press_key: 12,
             self._use_control: 34, self._wheel_panel: 4, self._switch_panel: 8, self._select_layer: 4,
             self._delete_layer: 2, self._rename_layer: 2, self._hide_layer: 3, self._undo: 5, self._close_panel: 1,
             self._napari_button: 1,
         }  # fmt: skip
 
-    def step(self) -> tuple[str, Told]:
+    def step(self) -> tuple[str, Allowed]:
         """Make one event; returns what it was, and who was told to act."""
-        told = Told(self._ask(self._ledger.busy))
+        allowed = Allowed(self._ask(self._ledger.busy))
         act = self._random.choices([*self._steps], [*self._steps.values()])[0]
-        text = act(told)
+        text = act(allowed)
         time.sleep(0.05)
-        told.panels |= self._ask(self._front_now)
-        return text, told
+        allowed.panels |= self._ask(self._front_now)
+        return text, allowed
 
     def close_dialogs(self) -> list[str]:
         """Answer what has opened with Escape, until nothing is open; returns its titles."""
@@ -82,51 +82,51 @@ class Walk:
 
     # -- the canvas -------------------------------------------------------------------------------------------------
 
-    def _click_canvas(self, told: Told) -> str:
+    def _click_canvas(self, allowed: Allowed) -> str:
         at, keys = self._place_on_canvas(), self._random.choice(((), (), (), ("shift",), ("ctrl",)))
-        self._tell_canvas(told)
+        self._tell_canvas(allowed)
         self.person.click_at(at, keys=keys)
         return f"click {'+'.join((*keys, ''))}{at} on the canvas"
 
-    def _drag_canvas(self, told: Told) -> str:
+    def _drag_canvas(self, allowed: Allowed) -> str:
         start, end = self._place_on_canvas(), self._place_on_canvas()
-        self._tell_canvas(told)
+        self._tell_canvas(allowed)
         self.person.drag(start, end, steps=self._random.choice((2, 5, 8)))
         return f"drag {start} to {end} on the canvas"
 
-    def _wheel_canvas(self, told: Told) -> str:
+    def _wheel_canvas(self, allowed: Allowed) -> str:
         at, notches = self._place_on_canvas(), self._random.choice((-3, -1, 1, 2))
         hold = self._random.random() < 0.4
-        self._tell_canvas(told)
+        self._tell_canvas(allowed)
         self.person.wheel(at, notches, keys=("ctrl",) if hold else ())
         return f"{'ctrl+' if hold else ''}wheel {notches} at {at} on the canvas"
 
-    def _press_key(self, told: Told) -> str:
+    def _press_key(self, allowed: Allowed) -> str:
         key = self._random.choice(CANVAS_KEYS)
-        where = self._ask(self._tell_focus(told))
-        told.everything |= key.endswith("+z")
+        where = self._ask(self._tell_focus(allowed))
+        allowed.everything |= key.endswith("+z")
         self.person.key(key)
         return f"key {key} in {where}"
 
-    def _undo(self, told: Told) -> str:
+    def _undo(self, allowed: Allowed) -> str:
         key = self._random.choice(("ctrl+z", "ctrl+z", "ctrl+shift+z"))
-        told.everything = True
+        allowed.everything = True
         self.person.key(key)
         return f"key {key}"
 
-    def _tell_canvas(self, told: Told) -> None:
-        told.panels |= self._ask(self._front_now)
-        told.layers += self._ask(lambda: edited(self._viewer))
+    def _tell_canvas(self, allowed: Allowed) -> None:
+        allowed.panels |= self._ask(self._front_now)
+        allowed.layers += self._ask(lambda: edited(self._viewer))
 
-    def _tell_focus(self, told: Told) -> Callable[[], str]:
+    def _tell_focus(self, allowed: Allowed) -> Callable[[], str]:
         def tell() -> str:
             focused = QApplication.focusWidget()
             panel = panel_of(focused)
             if panel is None:
-                told.panels |= self._front_now()
-                told.layers += [*edited(self._viewer), *self._viewer.layers.selection]
+                allowed.panels |= self._front_now()
+                allowed.layers += [*edited(self._viewer), *self._viewer.layers.selection]
             else:
-                told.panels.add(name_of(panel))
+                allowed.panels.add(name_of(panel))
             return "nothing" if focused is None else _words(focused)
 
         return tell
@@ -140,13 +140,13 @@ class Walk:
 
     # -- panels -----------------------------------------------------------------------------------------------------
 
-    def _use_control(self, told: Told) -> str:
+    def _use_control(self, allowed: Allowed) -> str:
         found = self._ask(self._controls)
         if not found:
-            return self._switch_panel(told)
+            return self._switch_panel(allowed)
         widget, text, kind, panel = self._random.choice(found)
-        told.panels.add(panel)
-        told.everything |= text.endswith(("(Undo)", "(Redo)"))
+        allowed.panels.add(panel)
+        allowed.everything |= text.endswith(("(Undo)", "(Redo)"))
         acts: Sequence[tuple[type, Callable[[QWidget], str]]] = (
             (QComboBox, self._choose), (QAbstractSpinBox, self._type_into), (QLineEdit, self._type_into),
             (QAbstractSlider, self._slide), (QAbstractItemView, self._in_table), (QTabBar, self._click_in),
@@ -219,20 +219,20 @@ class Walk:
         self.person.click_at(at)
         return f"click {at} on"
 
-    def _wheel_panel(self, told: Told) -> str:
+    def _wheel_panel(self, allowed: Allowed) -> str:
         found = self._ask(self._controls)
         if not found:
-            return self._wheel_canvas(told)
+            return self._wheel_canvas(allowed)
         widget, text, _, panel = self._random.choice(found)
-        told.panels.add(panel)
+        allowed.panels.add(panel)
         notches = self._random.choice((-4, -2, 2, 4))
         self.person.wheel(self._middle(widget), notches)
         return f"wheel {notches} over {text} of {panel}"
 
-    def _switch_panel(self, told: Told) -> str:
+    def _switch_panel(self, allowed: Allowed) -> str:
         switcher = self._ask(lambda: next(filter(_is_seen, self._window.findChildren(Switcher)), None))
         if switcher is None:
-            return self._open_from_menu(told)
+            return self._open_from_menu(allowed)
         self.person.click_at(self._middle(switcher))
         menu = self._ask(switcher.menu)
         time.sleep(0.1)
@@ -241,44 +241,44 @@ class Walk:
             return "click on the switcher"
         action = self._random.choice(actions)
         name = self._ask(action.text)
-        told.panels.add(name)
+        allowed.panels.add(name)
         self.person.click_at(self._ask(lambda: inside(menu, menu.actionGeometry(action))))
         return f"switch to {name}"
 
-    def _open_from_menu(self, told: Told) -> str:
-        told.panels.add("Fiber tracking")
+    def _open_from_menu(self, allowed: Allowed) -> str:
+        allowed.panels.add("Fiber tracking")
         self.person.menu("Plugins", "napari-gpubio", "Fiber tracking")
         return "open Fiber tracking from the menu"
 
-    def _close_panel(self, told: Told) -> str:
+    def _close_panel(self, allowed: Allowed) -> str:
         """Close a panel by the button of its dock."""
         panel = self._ask(lambda: front_of(self._viewer).panel)
         button = None if panel is None else self._ask(lambda: _close_button(panel))
         if button is None:
-            return self._switch_panel(told)
+            return self._switch_panel(allowed)
         name = self._ask(lambda: name_of(panel))
-        told.panels.add(name)
+        allowed.panels.add(name)
         self.person.click_at(self._middle(button))
         return f"close {name}"
 
     # -- napari's list of layers and its buttons --------------------------------------------------------------------
 
-    def _select_layer(self, told: Told) -> str:
+    def _select_layer(self, allowed: Allowed) -> str:
         layer, at = self._row()
         if layer is None:
-            return self._switch_panel(told)
-        told.panels |= self._ask(self._front_now)
+            return self._switch_panel(allowed)
+        allowed.panels |= self._ask(self._front_now)
         self.person.click_at(at)
         return f"select {self._ask(lambda: layer.name)!r}"
 
-    def _delete_layer(self, told: Told) -> str:
+    def _delete_layer(self, allowed: Allowed) -> str:
         layer, at = self._row()
         if layer is None or self._ask(lambda: len(self._viewer.layers)) < 4:
-            return self._switch_panel(told)
+            return self._switch_panel(allowed)
         self.person.click_at(at)
         chosen = self._ask(lambda: list(self._viewer.layers.selection))
         names = [one.name for one in chosen]
-        told.layers += chosen
+        allowed.layers += chosen
         if self._random.random() < 0.5:
             self.person.key("Delete")
             return f"delete {names} by key"
@@ -286,10 +286,10 @@ class Walk:
         self.person.click_at(self._middle(button))
         return f"delete {names} by button"
 
-    def _rename_layer(self, told: Told) -> str:
+    def _rename_layer(self, allowed: Allowed) -> str:
         layer, at = self._row()
         if layer is None:
-            return self._switch_panel(told)
+            return self._switch_panel(allowed)
         old = self._ask(lambda: layer.name)
         self.person.click_at(at)
         self.person.click_at(at)
@@ -300,12 +300,12 @@ class Walk:
         self.person.key("Return")
         return f"rename {old!r}"
 
-    def _hide_layer(self, told: Told) -> str:
+    def _hide_layer(self, allowed: Allowed) -> str:
         layer, at = self._row()
         if layer is None:
-            return self._switch_panel(told)
+            return self._switch_panel(allowed)
         self.person.click_at(at)
-        told.panels |= self._ask(self._front_now)
+        allowed.panels |= self._ask(self._front_now)
         self.person.key("v")
         return f"show or hide {self._ask(lambda: layer.name)!r}"
 
@@ -327,7 +327,7 @@ class Walk:
 
         return self._ask(place)
 
-    def _napari_button(self, told: Told) -> str:
+    def _napari_button(self, allowed: Allowed) -> str:
         """A tool of napari's for the active layer, or back to pan and zoom."""
         controls = self._window._qt_viewer.controls
 
@@ -337,9 +337,9 @@ class Walk:
 
         found = self._ask(modes)
         if not found:
-            return self._select_layer(told)
+            return self._select_layer(allowed)
         button = self._random.choice(found)
-        told.layers += self._ask(lambda: list(self._viewer.layers.selection))
+        allowed.layers += self._ask(lambda: list(self._viewer.layers.selection))
         self.person.click_at(self._middle(button))
         return f"napari's {self._ask(button.toolTip)[:30]!r}"
 

@@ -126,8 +126,8 @@ def verb_pages() -> dict[str, str]:
     """Return a page for each part that has verbs, and one for the verbs of the program itself."""
     pages = {f"verbs/{part}": "\n".join(verbs_page(part, OF_ENGINES[part])) for part in OF_ENGINES}
     statuses = [f"| {int(one)} | {one.meaning} |" for one in Exit]
-    told = ["## Exit status\n", "| status | when |\n|---|---|", *statuses, ""]
-    pages["verbs/program"] = "\n".join([*verbs_page("The program itself", own_verbs()), *told])
+    statuses_table = ["## Exit status\n", "| status | when |\n|---|---|", *statuses, ""]
+    pages["verbs/program"] = "\n".join([*verbs_page("The program itself", own_verbs()), *statuses_table])
     pages["verbs/bids"] = "\n".join(verbs_page("BIDS datasets", APPS, f"in out {LEVELS[0]}"))
     start = (
         "# Commands\n\nEvery operation of the program is a verb of `napari-gpubio`, with the same settings as its form "

@@ -226,7 +226,7 @@ def _(item: Lines) -> npt.NDArray[np.uint8]:
 
 
 def few_lines(item: Lines) -> Iterator[Array]:
-    """Yield so many lines, evenly chosen, with so many points, as can be told from each other."""
+    """Yield so many lines, evenly chosen, with so many points, as can be distinguished."""
     count = len(item.offsets) - 1
     for n in np.unique(np.linspace(0, count - 1, min(count, _MOST_LINES)).astype(int)) if count else ():
         first, last = int(item.offsets[n]), int(item.offsets[n + 1])

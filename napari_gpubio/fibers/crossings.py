@@ -13,7 +13,7 @@ from napari_gpubio.tractograms.model import Tractogram
 
 ONE_DIRECTION = (
     "Geodesics in tensors have one direction a voxel, and stray where fibers cross; which regions are joined through "
-    "crossings is told by the flow of fibers along FODs or fixels."
+    "crossings is shown by the flow of fibers along FODs or fixels."
 )
 SEVERAL = PeakSettings(most=2, least_fraction=0.33, least_amplitude=0.1)
 

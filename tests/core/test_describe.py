@@ -24,7 +24,7 @@ mpl.use("agg")
 
 
 @dataclass(frozen=True, eq=False)
-class Told(Tabular, GriddedArray, array="values"):
+class Sample(Tabular, GriddedArray, array="values"):
     """A result that says what a test gives it."""
 
     items: tuple
@@ -33,7 +33,7 @@ class Told(Tabular, GriddedArray, array="values"):
     complete: bool = True
 
 
-@describes(Told)
+@describes(Sample)
 def _told(one):
     yield from one.items
 
@@ -111,7 +111,7 @@ def test_a_notebook_shows_facts_pictures_and_tables_and_no_markup_of_names():
         Fact("fluence", 0.176912, "1/mm²", 0.00041), Fact("<b>", "<script>"), Slices("dot", marked(), FLIPPED),
         Rows("table", {"a": np.arange(40), "b": list("x" * 40)}), Rows("many", {"n": np.arange(1000)}, ordered=False),
     )  # fmt: skip
-    page = Told(items, notes=("mm is assumed",), complete=False)._repr_html_()
+    page = Sample(items, notes=("mm is assumed",), complete=False)._repr_html_()
     assert "0.1769 ± 0.0004 1/mm²" in page
     assert "<script>" not in page
     assert [one.size[1] for one in pictures_in(page)] == [200]
@@ -126,7 +126,7 @@ def test_what_cannot_be_drawn_or_told_leaves_the_rest():
         raise RuntimeError("no luck")
 
     broken = Slices("FA", marked(), FLIPPED, shows=fails)
-    page = html_of(Told((Fact("voxels", 7), broken, Rows("table", {"a": [1]}))))
+    page = html_of(Sample((Fact("voxels", 7), broken, Rows("table", {"a": [1]}))))
     assert "FA is not shown: no luck" in page
     assert "<td>1</td>" in page
 
@@ -134,15 +134,15 @@ def test_what_cannot_be_drawn_or_told_leaves_the_rest():
         yield Fact("voxels", 7)
         raise RuntimeError("no more")
 
-    assert [one.name for one in description(Told(failing()))] == ["voxels", "not shown"]
+    assert [one.name for one in description(Sample(failing()))] == ["voxels", "not shown"]
 
 
 def test_more_pictures_than_anybody_looks_at_are_named():
     many = tuple(Slices(f"gate {n}", marked(), FLIPPED) for n in range(20))
-    page = html_of(Told(many))
+    page = html_of(Sample(many))
     assert len(pictures_in(page)) == 12
     assert "gate 12, gate 13" in page
-    assert not pictures_in(html_of(Told(many), pictures=False))
+    assert not pictures_in(html_of(Sample(many), pictures=False))
 
 
 def test_an_unknown_type_tells_what_it_holds():
@@ -164,18 +164,20 @@ def test_tables_become_data_frames_by_their_names():
     curves = Curves(
         "dvh", ("dose", "Gy"), ("volume", "%"), (Line("heart", [0, 1], [100, 5]), Line("lung", [0], [90], [2]))
     )
-    told = Told((Matrix("count", np.eye(2), names, names), Rows("fibers", {"length": [1.0]}, {"length": "mm"}), curves))
-    assert told.to_dataframe().loc["left", "right"] == 0
-    assert told.to_dataframe("fibers").attrs["units"] == {"length": "mm"}
-    frame = told.to_dataframe("dvh")
+    sample = Sample(
+        (Matrix("count", np.eye(2), names, names), Rows("fibers", {"length": [1.0]}, {"length": "mm"}), curves)
+    )
+    assert sample.to_dataframe().loc["left", "right"] == 0
+    assert sample.to_dataframe("fibers").attrs["units"] == {"length": "mm"}
+    frame = sample.to_dataframe("dvh")
     assert [*frame.columns] == ["curve", "dose", "volume", "standard error"]
     assert frame["curve"].tolist() == ["heart", "heart", "lung"]
     assert frame["standard error"].tolist()[2] == 2
     assert frame.attrs["units"] == {"dose": "Gy", "volume": "%", "standard error": "%"}
     with pytest.raises(InvalidInput, match="no table 'x'; it has count, fibers, dvh"):
-        told.to_dataframe("x")
+        sample.to_dataframe("x")
     with pytest.raises(InvalidInput, match="no table"):
-        Told(()).to_dataframe()
+        Sample(()).to_dataframe()
 
 
 def test_labeled_arrays_have_world_coordinates_units_and_errors():
@@ -183,7 +185,7 @@ def test_labeled_arrays_have_world_coordinates_units_and_errors():
     item = Slices(
         "dose", values, FLIPPED, "Gy", ("x", "y", "z", "gate"), error=0.1 * values, along={"start": ("gate", [0, 5])}
     )
-    found = Told((item,)).to_xarray()
+    found = Sample((item,)).to_xarray()
     at = {"x": 10 - 2 * 3, "z": 7 + 1.5 * 4, "y": -5 + 3 * 2}  # voxel 3, 4, 2
     assert found["dose"].sel(at).values.tolist() == values[3, 4, 2].tolist()
     assert found["dose, standard error"].sel(at).values.tolist() == (0.1 * values[3, 4, 2]).tolist()
@@ -192,7 +194,7 @@ def test_labeled_arrays_have_world_coordinates_units_and_errors():
     assert found["start"].values.tolist() == [0, 5]
     turned = FLIPPED.copy()
     turned[0, 1] = 0.7
-    oblique = Told((Slices("dose", values[..., 0], turned),)).to_xarray()
+    oblique = Sample((Slices("dose", values[..., 0], turned),)).to_xarray()
     assert not oblique.coords
     np.testing.assert_array_equal(oblique["dose"].attrs["affine"].reshape(4, 4), turned)
 
@@ -229,12 +231,12 @@ def test_everything_that_has_a_picture_is_plotted_with_units():
         Curves("dvh", ("dose", "Gy"), ("volume", "%"), (Line("heart", x, x, x),)),
         Matrix("count", np.eye(2), "ab", "ab"),
     )  # fmt: skip
-    figure = Told(items).plot()
+    figure = Sample(items).plot()
     texts = [text.get_text() for text in figure.findobj(mpl.text.Text)]
     for expected in ("dose (Gy)", "x (mm)", "volume (%)", "heart", "count", "b"):
         assert expected in texts
     with pytest.raises(InvalidInput, match="can be drawn"):
-        Told((Fact("n", 1),)).plot()
+        Sample((Fact("n", 1),)).plot()
 
 
 @pytest.mark.parametrize(
@@ -244,4 +246,4 @@ def test_everything_that_has_a_picture_is_plotted_with_units():
 def test_a_package_that_is_absent_is_named_with_the_way_to_install_it(monkeypatch, module, act, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InvalidInput, match=rf"pip install 'napari-gpubio\[{extra}\]'"):
-        act(Told(()))
+        act(Sample(()))

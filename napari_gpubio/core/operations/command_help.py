@@ -93,5 +93,5 @@ def one_of(text: str, kinds: Sequence[str], field: dataclasses.Field[Any], *, sh
     """All that is to be said of a choice, with the names of the alternatives, of many in a short help the first."""
     usual = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     few = kinds if shows_all or len(kinds) <= _MAX_NAMED else [*kinds[: _MAX_NAMED - 1], "..."]
-    told = ", ".join(f"{kind} (default)" if kind == usual else kind for kind in few)
-    return f"{text_of(text, '', shows_all=shows_all).rstrip('.')}: {told}"
+    names = ", ".join(f"{kind} (default)" if kind == usual else kind for kind in few)
+    return f"{text_of(text, '', shows_all=shows_all).rstrip('.')}: {names}"

@@ -93,19 +93,19 @@ def _are_records(values: tuple[Any, ...]) -> bool:
 
 
 def _sentences(changes: Iterable[_Change]) -> list[str]:
-    """All changes, those that can be told first; several of one input that cannot are one."""
-    told, of_inputs = list[str](), dict[str, list[str]]()
+    """All changes, those with values first; several of one input that cannot are one."""
+    sentences, of_inputs = list[str](), dict[str, list[str]]()
     for change in changes:
         last = max((n for n, step in enumerate(change.way) if isinstance(step.key, str)), default=None)
         info = PartInfo("Operation", "") if last is None else _info(change.way[last])
         of_input = _input_label(change.way[:last])
         what = f"{info.label}{_place(change.way[:last], '' if of_input == info.label else of_input)}"
         if sentence := _sentence(what, info, change.old, change.new):
-            told.append(sentence)
+            sentences.append(sentence)
         else:
             of_inputs.setdefault(of_input, []).append(what)
     names = ([label] if label and len(several) > 1 else several for label, several in of_inputs.items())
-    return [*told, *(f"{name}: other values" for one in names for name in one)]
+    return [*sentences, *(f"{name}: other values" for one in names for name in one)]
 
 
 def _sentence(what: str, info: ParamInfo | PartInfo | InputInfo, old: Any, new: Any) -> str:

@@ -21,7 +21,7 @@ from napari_gpubio.tractograms.connectome.model import RegionMatrices
 
 Array = npt.NDArray[Any]
 OVERLAP, ARRIVALS = "overlap", "arrivals"
-LEAST_PASSING = 1e-6  # share of all that flows: less that passes gates is not told from rounding
+LEAST_PASSING = 1e-6  # share of all that flows: less that passes gates is not distinguished from rounding
 MATRICES: Mapping[str, str] = {
     OVERLAP: "overlap of the flows of two regions over the totals of both: the score that ranks pairs best",
     ARRIVALS: "root of the shares of the mass of each region that arrive in the other",

@@ -115,7 +115,7 @@ def flow_repeats_steps(  # noqa: PLR0913 - what a user may know of a run
 
     def result(*, complete: bool) -> FlowRepeats:
         lost = f"{left_out:,} repeats, in which noise leaves a region without fixels, do not count."
-        told = (*fit.notes, *notes, *([lost] if left_out else []), *HONEST)
+        every_note = (*fit.notes, *notes, *([lost] if left_out else []), *HONEST)
         kept = {name: fit.parameters[name] for name in ("flow", "include", "exclude") if name in fit.parameters}
         kept |= {name: fods.parameters[name] for name in ("deconvolution", "responses")}
         made = how_made(chosen, clock.seconds, **kept, bootstrap={"repeats": repeats, "random_seed": random_seed})
@@ -128,7 +128,7 @@ def flow_repeats_steps(  # noqa: PLR0913 - what a user may know of a run
             overlaps=np.array([one.overlaps for one in found], np.float32).reshape(shape),
             arrived=np.array([one.arrived for one in found], np.float32).reshape(shape),
             complete=complete,
-            notes=told,
+            notes=every_note,
             parameters=made,
         )
 
