@@ -81,7 +81,9 @@ class Tabular(Described):
     __slots__ = ()
 
     def to_dataframe(self, name: str = "") -> Any:
-        """Return one of its tables as a `pandas.DataFrame`, whose ``attrs["units"]`` has the units of its columns.
+        """Return one of its tables as a `pandas.DataFrame`.
+
+        Units are in the names of columns (``length_mm``), in a column ``unit``, or else in ``attrs["units"]``.
 
         Parameters
         ----------
