@@ -8,6 +8,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.connections import Follower, connect_all
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.gui.layers import set_visible
 from napari_gpubio.speckle.gui.display import NO_BASELINE
@@ -157,7 +158,7 @@ class LiveController(QObject, Follower):
         self._panel, self.runner = panel, panel.runner
         self._source: tuple[str, str] = ("", "")  # that live maps come from
         self._recording_error = ""  # the last one that was shown
-        self._is_placed = False
+        self._is_placed = self._has_shown = False
         self._plot_timer = QTimer(self)
         self._plot_timer.setInterval(_PLOT_MS)
         connect_all((
@@ -225,7 +226,7 @@ class LiveController(QObject, Follower):
             if (page.title, source.name) != self._source:  # a baseline is that of its source
                 self._source = (page.title, source.name)
                 self.runner.process.drop_baseline()
-            self._is_placed = False
+            self._is_placed = self._has_shown = False
             if not isinstance(page, CameraPage):  # whose pixel size is known once it is open
                 self._set_place()
             self.runner.process.set_recipe(recipe)
@@ -297,10 +298,14 @@ class LiveController(QObject, Follower):
     # -- what comes from the loop ---------------------------------------------------------------------------------
 
     def show_map(self, live: LiveMap) -> None:
-        """Show a live map, in its layer."""
+        """Show a live map, in its layer; if undo has just taken that away, live imaging ends with it."""
         panel = self._panel
+        if self._has_shown and panel.layers.map is None and history_of(panel.viewer).is_quiet:
+            self.stop()
+            return
         if not self._is_placed:
             self._set_place()
+        self._has_shown = True
         if panel.layers.show_map(live):
             panel.map_box.layer_box.choose(panel.layers.map)
             panel.viewer.reset_view()

@@ -8,12 +8,13 @@ import pytest
 import tifffile
 
 from napari_gpubio.core.napari_io import carried, volume_layer
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.settings import NoIndex, RelativeFlow, Spatial
-from tests.dock_widgets import wait_until
+from tests.dock_widgets import undo, wait_until
 from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
     SHAPE,
@@ -349,3 +350,17 @@ def test_a_curve_has_no_line_over_a_stop():
     assert shown_times[3] == 0.2
     for steady in (np.arange(5.0) * 30, np.array([0.0]), np.array([])):
         assert with_gaps(steady, steady)[0] is steady
+
+
+def test_live_imaging_whose_start_is_undone_ends(viewer, panel, qtbot):
+    simulate(panel)
+    history = history_of(viewer)
+    history.note_act()
+    start(qtbot, panel)
+    assert history.can_undo
+    undo(viewer)
+    wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.text() == "Start live")
+    assert len(viewer.layers) == 0
+    start(qtbot, panel)
+    assert "live raw frame" in viewer.layers
+    stop(qtbot, panel)
