@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent)]
 
-from turns import is_its_turn, takes_turns  # noqa: E402 - one of the extensions
+from turns import is_its_turn, pages_with_cells, takes_turns  # noqa: E402 - one of the extensions
 
 from napari_gpubio import __version__  # noqa: E402 - of this working tree
 
@@ -25,6 +25,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "pages",
+    "ahead",
     "gallery_check",
 ]
 exclude_patterns = ["_build", "extensions", "gallery/*", "generated/gallery/*.ipynb", "**/README.md"]
@@ -43,10 +44,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_execution_show_tb = True  # in the log
 nb_merge_streams = True
-pages_that_are_run = [
-    path for path in HERE.rglob("*.md") if path.read_text("utf-8").startswith("---\nfile_format: mystnb")
-]
-nb_execution_excludepatterns = [str(path) for path in pages_that_are_run if not is_its_turn(path.stem)]
+nb_execution_excludepatterns = [str(path) for path in pages_with_cells(HERE) if not is_its_turn(path.stem)]
 scripts = [path.stem for path in (HERE / "gallery").glob("plot_*.py") if is_its_turn(path.stem)]
 
 autodoc_member_order = "groupwise"

@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from pathlib import Path
 
 TURN = "NAPARI_GPUBIO_SITE_TURN"  # the number of a day
 DAYS = 6
@@ -15,3 +16,8 @@ def takes_turns() -> bool:
 def is_its_turn(name: str) -> bool:
     """Whether a page or a script is run."""
     return not takes_turns() or (zlib.crc32(name.encode()) + int(os.environ[TURN])) % DAYS == 0
+
+
+def pages_with_cells(folder: Path) -> list[Path]:
+    """Return the pages below a folder that have cells."""
+    return [path for path in folder.rglob("*.md") if path.read_text("utf-8").startswith("---\nfile_format: mystnb")]
