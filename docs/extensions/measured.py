@@ -24,12 +24,16 @@ they are faster. One machine a table; the newest results of each study.""",
 
 
 class Study(NamedTuple):
-    """A row of ``benchmarks/studies.csv``: the name its results begin with, where they are shown, and the command."""
+    """A row of ``benchmarks/studies.csv``: the name its results begin with, where they are shown, how they are made.
+
+    A study without a title has that of its results.
+    """
 
     results: str
     page: str
     part: str
     command: str
+    title: str
 
     @property
     def in_full(self) -> str:
@@ -57,6 +61,9 @@ def pages() -> dict[str, str]:
     """Return the pages Validation and Performance, and one for each study."""
     every = studies()
     made = {f"{one.page}/{one.results}": study_page(one) for one in every}
+    titles = [text.splitlines()[0] for text in made.values()]
+    if len({*titles}) < len(titles):
+        raise ValueError(f"studies share the titles {sorted({one for one in titles if titles.count(one) > 1})}")
     for page, text in STARTS.items():
         lines = [f"# {TITLES[page]}\n\n{text}\n"]
         if page == "validation":
@@ -75,7 +82,7 @@ def study_page(study: Study) -> str:
     texts = [path.read_text(encoding="utf-8") for path in newest(study.results)]
     if not texts:
         raise ValueError(f"benchmarks/studies.csv names {study.results}, of which there are no results")
-    title = texts[0].splitlines()[0].removeprefix("# ")
+    title = study.title or texts[0].splitlines()[0].removeprefix("# ")
     command = f"# {title}\n\n```console\n$ {study.in_full}\n```\n"
     return "\n".join([command, *(deeper(text) for text in texts)])
 

@@ -24,12 +24,20 @@ from napari_gpubio.core.report import Exit
 from napari_gpubio.verbs import APPS, LEVELS, OF_ENGINES
 
 PARTS = (*ENGINES, "workflows")
+AFTER_NAPOLEON = 900
+SHORT_TYPES = (  # of fields, as Sphinx writes them
+    (re.compile(r"numpy\.ndarray\[tuple\[\w+, \.\.\.\], numpy\.dtype\[Any\]\]"), "array"),
+    (re.compile(r"numpy\.ndarray\[tuple\[\w+, \.\.\.\], numpy\.dtype\[numpy\.(\w+)\]\]"), r"array of \1"),
+    (re.compile(r"(?:collections\.abc|typing|pathlib)\.(?=\w)"), ""),
+    (re.compile(r"(?<![~\w.])(?=napari_gpubio\.)"), "~"),
+)
 OF_ALL_VERBS = {"help", "help_all", "force", "json", "quiet", "verbose", "record", "device"}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have the pages written when a build begins."""
     app.connect("builder-inited", write_pages)
+    app.connect("autodoc-process-docstring", shorten_types, priority=AFTER_NAPOLEON)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -91,6 +99,15 @@ def api_page(part: str) -> Iterator[str]:
         yield f"\n## {part}.{name}\n"
         values = {one: getattr(inner, one) for one in public if not inspect.ismodule(getattr(inner, one))}
         yield from documented(inner.__name__, [one for one, value in values.items() if not is_among(value, module)])
+
+
+def shorten_types(_app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    """Write types as a person would, such as "array of float32"."""
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith((":type ", ":vartype ")):
+            for pattern, short in SHORT_TYPES:
+                line = pattern.sub(short, line)
+            lines[i] = line
 
 
 def is_among(value: Any, module: types.ModuleType) -> bool:

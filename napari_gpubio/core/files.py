@@ -1,7 +1,6 @@
 """Where the sample files and the machine code lie, and how a file is written without ever leaving half of one."""
 
 import csv
-import errno
 import functools
 import getpass
 import hashlib
@@ -331,12 +330,13 @@ def fingerprint(*parts: Any) -> str:
 
 
 def _end_of_links(path: Path) -> Path:
-    try:
-        return path.resolve() if path.is_symlink() else path
-    except (OSError, RuntimeError) as error:  # before Python 3.13 the latter
-        if isinstance(error, OSError) and error.errno != errno.ELOOP:
-            raise
-        raise InvalidInput(f"{path.name} is a symbolic link that leads back to itself; remove it") from error
+    if not path.is_symlink():
+        return path
+    with suppress(RuntimeError):  # of a link to itself, before Python 3.13
+        path = path.resolve()
+    if path.is_symlink():
+        raise InvalidInput(f"{path.name} is a symbolic link that leads back to itself; remove it")
+    return path
 
 
 def _remove_orphans(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """DICOM segmentations: labels on a series of images there and back; several that overlap; other files."""
 
-import highdicom as hd
 import numpy as np
 import pytest
 from pydicom.sr.codedict import codes
@@ -13,6 +12,8 @@ from napari_gpubio.dose import LabelStructures
 from napari_gpubio.dose.io import read_ct, read_seg, write_seg
 from napari_gpubio.dose.operations import OpenLabels
 from tests.dose.dicom_files import FRAME, save_ct
+
+hd = pytest.importorskip("highdicom", reason="highdicom is absent: python -m pip install highdicom")
 
 
 @pytest.fixture
