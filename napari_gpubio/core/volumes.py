@@ -25,6 +25,7 @@ NIFTI_SUFFIXES = (".nii", ".nii.gz")
 VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".hdr.gz", ".img", ".img.gz", ".mgz", ".mgh")
 _CONVERTERS = {
     **dict.fromkeys((".head", ".brik"), "AFNI's 3dAFNItoNIFTI"),
+    **dict.fromkeys((".dcm", ".ima"), "dcm2niix"),
     ".mnc": "mnc2nii",
     **dict.fromkeys((".nrrd", ".nhdr"), "3D Slicer (a scan with DWIConvert)"),
 }

@@ -12,6 +12,7 @@ from napari_gpubio.core.command_line import whole_numbers
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import read_record, run
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, read_dwi
+from napari_gpubio.diffusion.operations.scans import OpenScan
 from tests.diffusion.tensor_samples import AFFINES, TURN, axes_of
 from tests.sentences import says
 from tests.shell import run_verb
@@ -211,3 +212,26 @@ def test_the_shell_reads_a_scan_as_the_api_does(tmp_path):
     again = read_dwi(path, **scan.read_with)
     np.testing.assert_array_equal(again.data, scan.data)
     assert again.b0_limit == 100
+
+
+def test_a_folder_stands_for_the_only_scan_in_it(tmp_path, capsys):
+    path = write_scan(tmp_path, name="data.nii.gz", bval="bvals", bvec="bvecs")  # as FSL has it
+    nib.save(nib.Nifti1Image(np.ones((3, 2, 4), np.uint8), np.eye(4)), tmp_path / "nodif_brain_mask.nii.gz")
+    assert run_verb("tensors", tmp_path, "--out", tmp_path / "tensors.nii.gz") == 0
+    assert f"of {tmp_path.name}, data.nii.gz is taken" in capsys.readouterr().err
+    again = tmp_path / "sub-01" / "dwi"
+    again.mkdir(parents=True)
+    other = write_scan(again)
+    assert OpenScan.found_in(again.parent) == OpenScan.found_in(other) == other
+    assert OpenScan.found_in(path) == path
+    with pytest.raises(InvalidInput, match=r"holds 2 diffusion scans; give one of data\.nii\.gz, sub-01.dwi.dwi\.nii"):
+        OpenScan.found_in(tmp_path)
+
+
+def test_a_folder_of_dicom_files_is_to_be_converted(tmp_path):
+    (tmp_path / "IM0001").write_bytes(bytes(128) + b"DICM")
+    with pytest.raises(InvalidInput, match="holds DICOM files; convert them with dcm2niix"):
+        OpenScan.found_in(tmp_path)
+    (tmp_path / "IM0001").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="holds no image of several volumes"):
+        OpenScan.found_in(tmp_path)

@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
+from napari_gpubio.core.text import first_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
 from napari_gpubio.diffusion.fods.harmonics import coefficient_count, lmax_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, has_own_table, read_any_array
@@ -34,6 +36,7 @@ from napari_gpubio.diffusion.io.tensor_images import LARGEST_TRACE, SYMMATRIX, o
 Array = npt.NDArray[Any]
 _TENSORS = (6, 9)  # volumes
 _OF_FODS = tuple(coefficient_count(lmax) for lmax in range(2, 22, 2))
+_DEEPEST, _MAX_NAMED = 4, 6  # levels of folders in which a scan is looked for, and files that are named
 _MAX_VOXELS = 200_000  # that are looked at
 _MAX_ROWS = 20_000
 _MIN_VOXELS = 8  # for shares of them to mean anything
@@ -93,14 +96,64 @@ def kind_of(array: Array, name: str, *, intent: int = 0) -> Kind:
     return Kind("series")
 
 
+def only_scan(path: Path) -> Path:
+    """Return a file as it is, and of a folder the only diffusion scan under it, such as of a subject of BIDS.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder has none, or several.
+    """
+    if not path.is_dir():
+        return path
+    files = sorted(one for level in range(_DEEPEST) for one in path.glob("*/" * level + "*") if one.is_file())
+    found = [one for one in files if one.name.lower().endswith((*NIFTI_SUFFIXES, *MIF_SUFFIXES)) and _has_table(one)]
+    if len(found) == 1:
+        note(f"of {path.name}, {found[0].relative_to(path)} is taken")
+        return found[0]
+    if found:
+        names = first_of([str(one.relative_to(path)) for one in found], _MAX_NAMED)
+        raise InvalidInput(f"{path.name} holds {len(found)} diffusion scans; give one of {names}")
+    if any(map(_is_dicom, files[:_MAX_NAMED])):
+        raise InvalidInput(
+            f"{path.name} holds DICOM files; convert them with dcm2niix, which writes the gradient table, too, and "
+            "give its NIfTI file"
+        )
+    raise InvalidInput(f"{path.name} holds no image of several volumes with its bval and bvec files; give the scan")
+
+
+def _is_dicom(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
+def _has_table(path: Path) -> bool:
+    """Whether an image has a gradient table in it, or one beside it for as many volumes as it has."""
+    try:
+        image: Any = read_mif(path) if path.name.lower().endswith(MIF_SUFFIXES) else open_nifti(path)
+    except InvalidInput:  # damaged, and so no scan
+        return False
+    if getattr(image, "gradients", None) is not None:
+        return True
+    bval, bvec = find_gradient_files(path)
+    shape = image.data.shape if isinstance(image, MifImage) else image.shape
+    if bval is None or bvec is None or len(shape) != 4:
+        return False
+    return bval == bvec or len(bval.read_text(errors="replace").split()) == shape[3]
+
+
 def is_scan(path: Path) -> bool:
     """Whether an image is to be read with a gradient table: not six or nine volumes of tensors beside another's.
+
+    A folder stands for the scan in it.
 
     Raises
     ------
     InvalidInput
         If it cannot be read.
     """
+    if path.is_dir():
+        return True
     image: Any = read_mif(path) if path.name.lower().endswith(MIF_SUFFIXES) else open_nifti(path)
     if getattr(image, "gradients", None) is not None:
         return True

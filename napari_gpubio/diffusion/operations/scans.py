@@ -15,6 +15,7 @@ from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of, write_volume
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.diffusion.io.gradients import write_fsl_gradients
+from napari_gpubio.diffusion.io.kinds import only_scan
 from napari_gpubio.diffusion.model import B0_LIMIT, DiffusionScan
 
 
@@ -47,6 +48,11 @@ class OpenScan(Reading, verb="open-scan", makes={"scan": DiffusionScan}):
             found = dict(zip(("bval", "bvec"), find_gradient_files(path), strict=True))
             options |= {name: file(one) for name, one in found.items() if one is not None}
         return super().at(path, **options)
+
+    @classmethod
+    def found_in(cls, path: Path) -> Path:
+        """The file, or the only scan of a folder."""
+        return only_scan(path)
 
     def read(self, data: Any) -> DiffusionScan:
         """Read it; a table that lies beside the scan is read as such, with its notes."""
