@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from common import Array, Report, argument_parser, header, line, result_path, table
-from fibers_flow import case_of
+from fibers.flow_phantom import case_of
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.fibers.flow import FlowMatrices, FlowRepeats, flow, flow_repeats

@@ -17,7 +17,7 @@ from typing import Any
 import napari
 import numpy as np
 from common import header, header_lines, line, load_average, publish, result_path, table
-from fibers_flow import end_regions, load_brain
+from fibers.flow_brain import end_regions, load_brain
 from napari.layers import Layer
 from qtpy.QtWidgets import QApplication
 
