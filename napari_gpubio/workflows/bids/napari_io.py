@@ -55,6 +55,8 @@ def _read(folder: Path) -> list[LayerData]:
     dataset = open_dataset(root)
     subject = subject or _first(dataset.subjects, "sub", root)
     session = session or _first(dataset.sessions(subject), "ses", root / f"sub-{subject}")
+    for text in dataset.own_problems:
+        note(text)
     return drive(layer_steps(dataset, _row(dataset, subject, session))) or []
 
 
@@ -63,7 +65,7 @@ def _first(labels: tuple[str, ...], key: str, folder: Path) -> str:
     if len(labels) > 1:
         others = first_of([f"{key}-{one}" for one in labels[1:]], _MAX_NAMED)
         note(
-            f"of {folder.name}, {key}-{labels[0]} is shown; choose another one in {PANEL!r}, or open its folder: {others}"
+            f"of {folder.name}, {key}-{labels[0]} is shown; choose another one in the panel {PANEL!r}, or open its folder: {others}"
         )
     return labels[0] if labels else ""
 
@@ -136,7 +138,7 @@ def layer_steps(
     InvalidInput
         If there is nothing that can be shown.
     """
-    for text in (*dataset.own_problems, *row.problems):
+    for text in row.problems:
         note(text)
     files, layers, refused = [one for every in row.files.values() for one in every], list[LayerData](), list[str]()
     for number, (path, module) in enumerate(files):

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from napari.layers import Layer
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QColor
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QApplication, QCheckBox, QHeaderView, QLineEdit, QTableWidgetItem, QWidget
 from superqt import QElidingLabel
 
@@ -17,10 +16,9 @@ from napari_gpubio.core.napari_io import LayerData, carried, with_notes
 from napari_gpubio.core.reading import noted, reading
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import first_of
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.file_dialogs import folder_path
-from napari_gpubio.gui.forms import muted_label, notes_text, row_label, row_of, text_button, tip_of
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import unwrapped
 from napari_gpubio.gui.number_table import CopyingTable
@@ -35,10 +33,15 @@ if TYPE_CHECKING:
     import napari.viewer
 
 _TITLES = ("T1", "DWI", "Labels", "Probe", "Plan")
-_COLUMNS = {"Subject": "Subject, and session", **dict(zip(_TITLES, KINDS, strict=True)), "Problems": "Of its files"}
+_COLUMNS = {
+    "Subject": "Subject, and session",
+    **dict(zip(_TITLES, KINDS, strict=True)),
+    "!": "What is wrong with its files",
+}
 _TIP = "A folder of the Brain Imaging Data Structure; one that is dropped on napari is shown here, too"
 _NO_FOLDER = "There is no dataset; choose its folder, or drop it on napari."
-_ROWS, _MAX_NAMED = 13, 4  # rows in sight; names in a tip
+_LINES, _LINE_GAP, _MAX_NAMED = 8, 6, 4  # rows in sight at least, pixels between them, names in a tip
+_NAME, _MOST_LETTERS = "Subject 00", 36  # that a row has room for
 
 
 class Found(NamedTuple):
@@ -92,9 +95,11 @@ class SubjectTable(CopyingTable):
         self.setVerticalScrollMode(self.ScrollMode.ScrollPerPixel)
         header = self.horizontalHeader()
         header.setResizeContentsPrecision(0)  # by the rows in sight
+        header.setMinimumSectionSize(1)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        self.setFixedHeight(header.sizeHint().height() + _ROWS * self.verticalHeader().defaultSectionSize())
+        self.setWordWrap(False)
+        self.clear_rows()
 
     @property
     def picked(self) -> Row | None:
@@ -114,6 +119,8 @@ class SubjectTable(CopyingTable):
         """Show nothing."""
         self.rows = []
         self.setRowCount(0)
+        for column in range(1, len(self.columns)):
+            self.hideColumn(column)  # until a subject has something there
 
     def add(self, rows: Iterable[Row], text: str) -> None:
         """Add rows below; see `show_fitting`."""
@@ -122,6 +129,9 @@ class SubjectTable(CopyingTable):
             self.insertRow(number := self.rowCount())
             for place, item in enumerate(_items(row)):
                 self.setItem(number, place, item)
+                if item.text() and self.isColumnHidden(place):
+                    self.showColumn(place)
+                    self._fit()
             self.setRowHidden(number, text.casefold() not in row.name.casefold())
 
     def show_fitting(self, text: str) -> None:
@@ -132,16 +142,29 @@ class SubjectTable(CopyingTable):
             self.clearSelection()
             self.pick("")
 
+    def changeEvent(self, event: Any) -> None:
+        """Qt: another style, whose font may be another."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._fit()
+
+    def _fit(self) -> None:
+        """Be high enough for some rows, and wide enough for the columns unless that were very wide."""
+        header, fonts = self.horizontalHeader(), self.fontMetrics()
+        self.verticalHeader().setDefaultSectionSize(fonts.height() + _LINE_GAP)
+        self.setMinimumHeight(header.sizeHint().height() + _LINES * (fonts.height() + _LINE_GAP))
+        marks = [n for n in range(1, len(self.columns)) if not self.isColumnHidden(n)]
+        wanted = sum(map(header.sectionSizeHint, marks)) + fonts.horizontalAdvance(_NAME)
+        self.setMinimumWidth(min(wanted, _MOST_LETTERS * fonts.averageCharWidth()))
+
 
 def _items(row: Row) -> Iterator[QTableWidgetItem]:
     """The cells of a row."""
-    yield QTableWidgetItem(row.name)
+    yield QTableWidgetItem(row.name.replace("sub-", "").replace("ses-", ""))
     for what, files in row.files.items():
         names = first_of([path.name for path, _ in files], _MAX_NAMED)
         yield _item("✓" if files else "", names or f"no {what}")
-    problems = _item(str(len(row.problems) or ""), notes_text(row.problems))
-    problems.setForeground(QColor(theme.WARNING))
-    yield problems
+    yield _item(str(len(row.problems) or ""), notes_text(row.problems))
 
 
 def _item(text: str, tip: str) -> QTableWidgetItem:
@@ -202,9 +225,11 @@ class BidsPanel(EnginePanel):
         self.about_label = muted_label(self, _NO_FOLDER)
         tip = "Keep the layers of this dataset that are open; otherwise those of another subject take their place"
         self.beside_box = QCheckBox("beside the others", self, toolTip=tip)
-        self.header.addRow(row_label("Dataset", _TIP, self), row_of(self.folder_label, self.folder_button))
-        for part in (self.search_line, self.table, self.about_label, self.beside_box):
-            self.inputs.addWidget(part)
+        self.header.addRow(row_of(self.folder_label, self.folder_button))
+        self.inputs.addWidget(self.search_line)
+        self.inputs.addWidget(self.table, 1)
+        self.inputs.addWidget(self.about_label)
+        self.above_run.addWidget(self.beside_box)
         self.table.doubleClicked.connect(self._on_double_click)
         self.own(Connections(lambda: [(viewer.layers.events.inserted, self._on_inserted)], self._follow_newest))
 
@@ -240,9 +265,9 @@ class BidsPanel(EnginePanel):
         rows = self.table.rows
         subjects, sessions = len({row.subject for row in rows}), sum(bool(row.session) for row in rows)
         wrong = sum(bool(row.problems) for row in rows)
-        parts = [f"{subjects} subjects", f"{sessions} sessions" if sessions else "", f"{wrong} with problems"]
-        counts = ", ".join(part for part in parts if part)
-        self.about_label.setText(f"{counts}. {notes_text(found.problems)}".strip())
+        counts = {"subjects": subjects, "sessions": sessions, "with problems": wrong}
+        text = " · ".join(f"{what}: {count}" for what, count in counts.items() if count)
+        self.about_label.setText(f"{text}. {notes_text(found.problems)}")
 
     def _on_listed(self, outcome: Outcome) -> None:
         self._asked = None
