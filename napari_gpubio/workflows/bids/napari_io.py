@@ -64,9 +64,8 @@ def _first(labels: tuple[str, ...], key: str, folder: Path) -> str:
     """The first of several labels, with a note on how the others are opened; empty if there is none."""
     if len(labels) > 1:
         others = first_of([f"{key}-{one}" for one in labels[1:]], _MAX_NAMED)
-        note(
-            f"of {folder.name}, {key}-{labels[0]} is shown; choose another one in the panel {PANEL!r}, or open its folder: {others}"
-        )
+        shown = f"of {folder.name}, {key}-{labels[0]} is shown"
+        note(f"{shown}; choose another one in the panel {PANEL!r}, or open its folder: {others}")
     return labels[0] if labels else ""
 
 
