@@ -133,7 +133,7 @@ def test_beside_the_others_and_what_the_user_made_of_layers_stay(listed, viewer,
     _duplicate_layer(viewer.layers)  # as a user does
     listed.beside_box.setChecked(False)
     assert opened(qtbot, listed, "sub-02/ses-a") == ["sub-01_T1w copy", "sub-01_dseg", "sub-02_ses-a_T1w"]
-    assert "sub-01_dseg was painted on, and stays" in listed.message
+    assert "'sub-01_dseg' was painted on, and stays" in listed.message
 
 
 @pytest.mark.parametrize("when", ["before the panel is opened", "after"])
@@ -187,6 +187,7 @@ def test_what_cannot_be_shown_is_said_and_nothing_is_lost(listed, viewer, study,
         assert folder.name in listed.message
         assert listed.folder == study
         assert listed.table.rowCount() == 4
+        assert "subjects: 3" in listed.about_label.text()
     shutil.rmtree(study)
     assert opened(qtbot, listed, "sub-01") == before
     assert "is no folder" in listed.message

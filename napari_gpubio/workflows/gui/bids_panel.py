@@ -65,10 +65,14 @@ def listing_steps(folder: Path, stop: threading.Event) -> Generator[Step, None, 
     with reading(folder):
         dataset = open_dataset(place_in_dataset(folder)[0])
     for number, subject in enumerate(dataset.subjects, 1):
-        found = Found(dataset.folder, dataset.own_problems, rows_of(dataset, subject))
+        try:
+            rows = rows_of(dataset, subject)
+        except InvalidInput as error:
+            rows = [Row(subject, "", {}, (str(error),))]
         if stop.is_set():
             return
-        yield Step(number, len(dataset.subjects), make_preview=partial(Found, *found))
+        made = partial(Found, dataset.folder, dataset.own_problems, rows)
+        yield Step(number, len(dataset.subjects), make_preview=made)
 
 
 def _opening_steps(folder: Path, row: Row, stop: threading.Event) -> Generator[Step, None, Opened | None]:
@@ -161,9 +165,9 @@ class SubjectTable(CopyingTable):
 def _items(row: Row) -> Iterator[QTableWidgetItem]:
     """The cells of a row."""
     yield QTableWidgetItem(row.name.replace("sub-", "").replace("ses-", ""))
-    for what, files in row.files.items():
-        names = first_of([path.name for path, _ in files], _MAX_NAMED)
-        yield _item("✓" if files else "", names or f"no {what}")
+    for what in KINDS:
+        names = [path.name for path, _ in row.files.get(what, ())]
+        yield _item("✓" if names else "", first_of(names, _MAX_NAMED) or f"no {what}")
     yield _item(str(len(row.problems) or ""), notes_text(row.problems))
 
 
@@ -210,9 +214,9 @@ class BidsPanel(EnginePanel):
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Open")
         self._device.hide()  # files are read, and nothing is computed
-        self.folder: Path | None = None
-        """The dataset that is listed."""
-        self._asked: Path | None = None  # the one that is looked through
+        self.folder: Path | None = None  # of the dataset that is listed
+        self._asked: Path | None = None  # of the one that is looked through
+        self._about = _NO_FOLDER
         self._wanted = ""  # the row to be picked as soon as it is there
         self._listing = LatestJob(self, self._on_listed)
         self._listing.stepped.connect(self._on_rows)
@@ -222,7 +226,7 @@ class BidsPanel(EnginePanel):
         self.table = SubjectTable(self)
         self.search_line = SearchLine(self.table, self)
         self.search_line.setToolTip("Show the subjects and sessions whose names have this in them")
-        self.about_label = muted_label(self, _NO_FOLDER)
+        self.about_label = muted_label(self, self._about)
         tip = "Keep the layers of this dataset that are open; otherwise those of another subject take their place"
         self.beside_box = QCheckBox("beside the others", self, toolTip=tip)
         self.header.addRow(row_of(self.folder_label, self.folder_button))
@@ -230,7 +234,7 @@ class BidsPanel(EnginePanel):
         self.inputs.addWidget(self.table, 1)
         self.inputs.addWidget(self.about_label)
         self.above_run.addWidget(self.beside_box)
-        self.table.doubleClicked.connect(self._on_double_click)
+        self.table.doubleClicked.connect(lambda *_: self.run())
         self.own(Connections(lambda: [(viewer.layers.events.inserted, self._on_inserted)], self._follow_newest))
 
     # -- the dataset ----------------------------------------------------------------------------------------------
@@ -259,29 +263,29 @@ class BidsPanel(EnginePanel):
         if (self._wanted or self.table.picked is None) and self.table.pick(self._wanted):
             self._wanted = ""
         if step.done == step.total:
-            self._describe(found)
+            self._about = self._described(found.problems)
+            self.about_label.setText(self._about)
 
-    def _describe(self, found: Found) -> None:
+    def _described(self, problems: Iterable[str]) -> str:
+        """What the dataset has, and what is wrong with it."""
         rows = self.table.rows
         subjects, sessions = len({row.subject for row in rows}), sum(bool(row.session) for row in rows)
         wrong = sum(bool(row.problems) for row in rows)
         counts = {"subjects": subjects, "sessions": sessions, "with problems": wrong}
         text = " · ".join(f"{what}: {count}" for what, count in counts.items() if count)
-        self.about_label.setText(f"{text}. {notes_text(found.problems)}")
+        return f"{text}. {notes_text(problems)}"
 
     def _on_listed(self, outcome: Outcome) -> None:
         self._asked = None
         if outcome.error:
-            self.about_label.setText("" if self.folder is None else f"{self.folder.name} is still shown.")
+            self.about_label.setText(self._about)
             self.show_error(outcome.error)
 
     def _on_inserted(self, event: Any) -> None:
         self._follow(event.value)
 
     def _follow_newest(self) -> None:
-        for layer in reversed(self.viewer.layers):
-            if self._follow(layer):
-                return
+        any(map(self._follow, reversed(self.viewer.layers)))
 
     def _follow(self, layer: Any) -> bool:
         """List the dataset that a layer was opened of, if it was, unless it is the one that is listed."""
@@ -292,9 +296,6 @@ class BidsPanel(EnginePanel):
         return True
 
     # -- opening --------------------------------------------------------------------------------------------------
-
-    def _on_double_click(self, *_: Any) -> None:
-        self.run()
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Opened | None]:
         """Return the run that reads the picked subject."""
@@ -313,7 +314,7 @@ class BidsPanel(EnginePanel):
         notes, others = [*opened.notes], [] if self.beside_box.isChecked() else self._layers()
         for layer in others:
             if len(getattr(layer, "_undo_history", ())):
-                notes.append(f"{layer.name} was painted on, and stays")
+                notes.append(f"the layer {layer.name!r} was painted on, and stays")
             else:
                 self.viewer.layers.remove(layer)
                 yield
