@@ -14,6 +14,7 @@ from napari_gpubio.light.gui.panel import MODES
 MANIFEST = Path(importlib.import_module("napari_gpubio").__file__).with_name("napari.yaml")
 TESTS = {
     "tensors": ("fibers.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
+    "bids": ("workflows.test_bids_panel", "test_the_script_reads_what_is_shown"),
     "connect": ("fibers.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
     "connectome": ("fibers.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
     "flow": ("fibers.gui.test_flow_panel", "test_its_script_makes_the_same_map"),

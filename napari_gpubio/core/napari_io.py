@@ -5,8 +5,10 @@ under ``KEY``: the volume's true affine and shape always, and whatever the engin
 """
 
 import functools
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -34,6 +36,7 @@ ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is k
 AXES = ("z", "y", "x")
 _lent_units: WeakKeyDictionary[Any, tuple[tuple[Any, ...], ...]] = WeakKeyDictionary()  # own and lent ones, by layer
 _being_lent: WeakSet[Any] = WeakSet()
+_here = threading.local()  # whether this thread holds notes back
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
@@ -152,9 +155,19 @@ def with_notes(layers: list[LayerData], notes: Sequence[str]) -> list[LayerData]
     return layers
 
 
+@contextmanager
+def notes_held() -> Iterator[None]:
+    """Let readers show no notes meanwhile, in this thread; whoever listens (`noted`) has them, and shows them."""
+    before, _here.holds = getattr(_here, "holds", False), True
+    try:
+        yield
+    finally:
+        _here.holds = before
+
+
 def show_notes(notes: Sequence[str]) -> None:
     """Show what readers assumed or left out: napari as a notification, Python as a warning."""
-    if notes:
+    if notes and not getattr(_here, "holds", False):
         warnings.warn("\n".join(dict.fromkeys(notes)), ReadingNote, stacklevel=3)
 
 

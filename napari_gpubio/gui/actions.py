@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
 FindOutput = Callable[[], Output[Any] | None]
-_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS, in the order of their buttons
+_TABLE = "napari_gpubio.workflows.gui.buttons"  # has ACTIONS, in the order of their buttons
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -266,7 +266,7 @@ def notes_text(notes: Iterable[str]) -> str:
         is_named = bool(colon) and Path(file).suffix[1:].isalnum()
         if not is_named or file == before:
             note = text if is_named else note
-            note = note[:1].upper() + note[1:]
+            note = note if "." in note.partition(" ")[0][:-1] else note[:1].upper() + note[1:]  # files keep their names
         before = file if is_named else ""
         if note:
             sentences.append(f"{note.rstrip('.')}.")

@@ -135,9 +135,11 @@ class LatestJob(QObject):
     """Runs the newest of many requests: while one runs, only the last one that came waits.
 
     This is what a seed that is being dragged needs: the picture follows as fast as the machine can and never lags
-    behind a queue. ``finished`` carries the outcome of each that was not cancelled, and goes to ``on_finished``.
+    behind a queue. ``finished`` carries the outcome of each that was not cancelled, and goes to ``on_finished``;
+    ``stepped`` carries its steps.
     """
 
+    stepped = Signal(object)
     finished = Signal(object)
 
     def __init__(self, parent: QObject | None = None, on_finished: Callable[[Outcome], Any] | None = None) -> None:
@@ -190,8 +192,13 @@ class LatestJob(QObject):
             return
         job = self._running = Job(make_steps, self)
         self._alive.add(job)
+        job.stepped.connect(functools.partial(self._went_on, job))
         job.finished.connect(functools.partial(self._ended, job))
         job.start()
+
+    def _went_on(self, job: Job, step: Step) -> None:
+        if job is self._running:
+            self.stepped.emit(step)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         if job not in self._alive:

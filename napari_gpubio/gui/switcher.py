@@ -123,6 +123,10 @@ def _paths() -> dict[str, QPainterPath]:
         "Laser speckle": _ellipses(
             *((x, y, 1.2, 1.2) for x, y in ((3, 3), (9, 2), (13, 6), (6, 7), (11, 11), (4, 12)))
         ),
+        "BIDS dataset": _joined(
+            _ellipses((3, 3.5, 1.8, 1.8), (3, 12, 1.8, 1.8)),
+            _curves((7, 3.5, 11, 3.5, 15, 3.5), (7, 12, 11, 12, 15, 12)),
+        ),
         "Session": _curves((2, 5, 8, 5, 14, 5), (2, 9, 8, 9, 14, 9), (2, 13, 6, 13, 10, 13)),
         "Linked views": _grid(2),
         "Undo": _joined(_curves((3, 6, 14, 1, 12, 13)), _curves((7, 2, 5, 4, 3, 6), (3, 6, 5, 8, 7, 10))),

@@ -192,6 +192,7 @@ def test_the_form_gives_back_exactly_the_settings_it_was_given(form_of, settings
     [
         (["a.nii: x was left out.", "a.nii: y is assumed"], "a.nii: x was left out. Y is assumed."),
         (["a.nii: x", "b c.trk: y", "b c.trk: z"], "a.nii: x. b c.trk: y. Z."),
+        (["sub-1_dwi.nii has no table", "e.g. x"], "sub-1_dwi.nii has no table. e.g. x."),
         (["x", "x", "", "lengths of 1.5 mm: z"], "X. Lengths of 1.5 mm: z."),
     ],
 )

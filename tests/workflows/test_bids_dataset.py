@@ -133,7 +133,8 @@ def test_the_first_subject_of_a_dataset_opens_and_the_others_are_named(written):
     assert names[0] == f"sub-{BRAIN}_T1w"
     assert names[-1] == f"sub-{BRAIN}_dseg"
     assert f"sub-{BRAIN}_run-1_dwi" in names
-    assert f"of study, sub-{BRAIN} is shown; open the folder of another one to see it: sub-{BARE}, sub-{HEAD}" in notes
+    assert f"of study, sub-{BRAIN} is shown; choose another one in the panel 'BIDS dataset'" in notes
+    assert f"or open its folder: sub-{BARE}, sub-{HEAD}" in notes
     assert opened(written / "dataset_description.json")[0] == names
 
 
