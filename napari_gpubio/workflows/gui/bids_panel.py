@@ -323,7 +323,7 @@ class BidsPanel(EnginePanel):
             yield
         if notes:
             self.show_note(notes_text(notes))
-        self.show_status(f"{opened.row.name} is shown, {len(layers)} layers")
+        self.show_status(f"{opened.row.name} is shown; layers: {len(layers)}")
 
     def _layers(self) -> list[Any]:
         """The layers that were opened of the dataset; copies that the user made are not among them."""
