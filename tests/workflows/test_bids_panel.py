@@ -109,7 +109,7 @@ def test_a_subject_takes_the_place_of_another_one_as_one_step(listed, viewer, qt
     mine = viewer.add_image(np.zeros((3, 3, 3)), name="mine")
     first = opened(qtbot, listed, "sub-01")
     assert first == ["mine", "sub-01_T1w", "sub-01_dseg"]
-    assert "sub-01 is shown, 2 layers" in listed.status
+    assert "sub-01 is shown; layers: 2" in listed.status
     history = history_of(viewer)
     assert history.can_undo
     steps = len(history.done)
