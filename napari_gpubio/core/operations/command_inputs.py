@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.files import is_record, read_record
+from napari_gpubio.core.operations.files import RECORD_ENDING, is_record, read_record
 from napari_gpubio.core.operations.kinds import Conversion, conversion_to, kind_registered
 from napari_gpubio.core.operations.records import (
     File,
@@ -22,8 +22,6 @@ from napari_gpubio.core.operations.records import (
 )
 from napari_gpubio.core.report import tell
 from napari_gpubio.core.settings import alternatives, hints, is_union, record_fields
-
-RECORD_ENDING = ".json"
 
 
 def flag_of(name: str) -> str:

@@ -113,7 +113,8 @@ def _add_options(
     verb.epilog = commands(examples[: None if shows_all else 1])
     if not shows_all:
         flags = " ".join(one.option_strings[-1] for one in of_all)
-        verb.epilog += f"\n\nAll options in full, and {hidden} more: --help-all. Every verb has {flags}"
+        more = f", and {hidden} more" if hidden else ""
+        verb.epilog += f"\n\nAll options in full{more}: --help-all. Every verb has {flags}"
         for action in of_all:
             action.help = argparse.SUPPRESS
 

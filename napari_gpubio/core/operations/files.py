@@ -15,6 +15,8 @@ from typing import Any, cast
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_folders, sample_path
 from napari_gpubio.core.foreign import existing_json
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.graphs import ancestry
 from napari_gpubio.core.operations.records import (
     CHECKSUM,
@@ -38,6 +40,7 @@ from napari_gpubio.core.settings import (
     plain_fields,
 )
 
+RECORD_ENDING = ".json"
 FORMAT, VERSION = "napari-gpubio operations", 1
 MAX_OPERATIONS, MAX_BYTES = 10_000, 64 << 20  # of one file
 _SHOWN, _BEGINNING = 60, 4096  # characters, and bytes
@@ -86,8 +89,12 @@ def from_graph(data: Any) -> dict[str, Operation]:
 
 
 def record_of_output(output: Output[Any]) -> dict[str, Any]:
-    """Return a result as layers and files carry it: the graph of its operation, and its name."""
-    return {**graph(output.of), "output": output.name}
+    """Return a result as layers and files carry it: the graph of its operation, with full paths, and its name."""
+    return {**with_paths(graph(output.of), lambda one: _in_full(one["path"])), "output": output.name}
+
+
+def _in_full(path: str) -> str:
+    return path if path.startswith(UNREAD) else os.fspath(Path(path).absolute())
 
 
 def output_of_record(data: Any) -> Output[Any] | None:
@@ -114,18 +121,32 @@ def write_record(path: str | Path, *operations: Operation) -> None:
 
 
 def read_record(path: str | Path) -> Operation:
-    """Read the operation that a record is of: its last one.
+    """Read the operation that a record is of, its last one; also a record that describes the image beside it.
 
     Raises
     ------
     InvalidInput
         If the file cannot be read or is no record.
     """
-    home = Path(path).parent
-    made = from_graph(with_paths(existing_json(path, MAX_BYTES), lambda one: os.fspath(path_at(home, one["path"]))))
+    return read_outputs(path)[0].of
+
+
+def read_outputs(path: str | Path) -> tuple[Output[Any], ...]:
+    """Read the results of the operation that a record is of: all, or the one that it names; errors as `read_record`."""
+    data, about = existing_json(path, MAX_BYTES), None
+    if isinstance(data, Mapping) and isinstance(about := data.get(KEY), Mapping):
+        data = about.get(RECORD)
+    return outputs_in(data, Path(path).parent)
+
+
+def outputs_in(data: Any, home: Path) -> tuple[Output[Any], ...]:
+    """Return the results that a record is of, with paths from a folder; InvalidInput if it is damaged."""
+    name = data.get("output") if isinstance(data, Mapping) else None
+    plain = data if name is None else {key: value for key, value in data.items() if key != "output"}
+    made = [*from_graph(with_paths(plain, lambda one: os.fspath(path_at(home, one["path"])))).values()]
     if not made:
-        raise InvalidInput(f"{Path(path).name} holds no operation")
-    return [*made.values()][-1]
+        raise InvalidInput("the record holds no operation; write it again with --record")
+    return tuple(made[-1].output(one) for one in (made[-1].makes if name is None else (str(name),)))
 
 
 def is_record(path: str | Path) -> bool:

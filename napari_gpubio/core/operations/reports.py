@@ -12,15 +12,15 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import write_text
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.ome_zarr import SUFFIX
+from napari_gpubio.core.operations.file_records import ways_to_open
 from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.operations.graphs import ancestry, listed_fields
-from napari_gpubio.core.operations.kinds import known_conversions, known_kinds
-from napari_gpubio.core.operations.records import Output, Reading, input_infos, verbs
+from napari_gpubio.core.operations.records import Output, verbs
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.scripts import script
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.stores import STORE, Store
-from napari_gpubio.core.operations.volumes import Volume, record_beside
+from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.pages import html_of
 from napari_gpubio.core.reading import note, without_notes
 from napari_gpubio.core.steps import Step
@@ -129,7 +129,7 @@ def _section_of_file(path: Path, name: str, store: Store) -> Generator[Step, Non
     """Read a result in the first way that can do so; None where there is none, with a note if one tried."""
     record = record_beside(path) if path.name.lower().endswith(NIFTI_SUFFIXES) else None
     refusal = None
-    for opens in _ways_to_open(path, output_of_record(record)):
+    for opens in ways_to_open(path, output_of_record(record)):
         try:
             with without_notes():
                 output = opens.at(path).output()
@@ -152,19 +152,6 @@ def _files_in(path: Path) -> Iterator[Path]:
     for child in sorted(path.iterdir()):
         if not child.name.startswith("."):
             yield from _files_in(child)
-
-
-def _ways_to_open(path: Path, made_by: Output[Any] | None) -> Iterator[type[Reading]]:
-    """Operations that may open a file: by what made it, by what it is, by its name; and as a mere volume."""
-    named = [kind for kind in known_kinds() if any(end and path.name.lower().endswith(end) for end in kind.endings)]
-    is_volume = any(kind.type is Volume for kind in named)
-    sources = {input_infos(one.operation)[one.field].kind for one in known_conversions()}  # such as scans
-    ways = [
-        [kind for kind in named if made_by is not None and issubclass(made_by.kind, kind.type)],
-        [kind for kind in named if not is_volume or kind.type in sources],
-        [kind for kind in named if kind.type is Volume],
-    ]
-    return (one for kinds in ways for kind in kinds for one in kind.opening)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import Any
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_help import Formatter, commands
-from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
 from napari_gpubio.core.operations.differences import difference
-from napari_gpubio.core.operations.files import read_record
+from napari_gpubio.core.operations.file_records import outputs_of_file
+from napari_gpubio.core.operations.files import RECORD_ENDING
 from napari_gpubio.core.operations.graphs import ancestry, listed_fields
 from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.records import Operation, Output
@@ -42,8 +42,8 @@ def add_verbs(verbs: Any) -> None:
     ):
         texts = {"help": about, "description": f"{about[:1].upper()}{about[1:]}.", "epilog": commands(examples)}
         verb = verbs.add_parser(name, **texts, formatter_class=Formatter, allow_abbrev=False)
-        more = ", or results: a folder or a file" if name == "report" else ""
-        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip){more}")
+        more = ", or results: a folder or a file" if name == "report" else ", or a file that carries its record"
+        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), session (folder, .zip){more}")
         if name == "compare":
             verb.add_argument(
                 "other", type=Path, nargs="?", help="another record; needed if the first one is a record, not a session"
@@ -60,13 +60,12 @@ def add_verbs(verbs: Any) -> None:
 
 
 def _opened(options: argparse.Namespace) -> State:
-    """What a file holds: a session, or a record, whose results have no digests to compare."""
+    """What a file holds: a session, or a record or what carries one, whose results have no digests to compare."""
     path: Path = options.file
-    if path.suffix.lower() == RECORD_ENDING and not path.is_dir():
+    if path.is_file() and not is_session(path) and path.suffix.lower() != ".zip":
         if options.allow:
-            raise InvalidInput(f"{path.name} is a record, whose files may lie anywhere; leave --allow out")
-        operation = read_record(path)
-        return State(tuple(Shown(operation.output(name), f"{operation.title} {name}") for name in operation.makes))
+            raise InvalidInput(f"{path.name} is no session, and its files may lie anywhere; leave --allow out")
+        return State(tuple(Shown(one, f"{one.of.title} {one.name}") for one in outputs_of_file(path)))
     opened = open_session(path, STORE, allow=options.allow)
     for name, why in opened.missing.items():
         warn(f"{name}: {why}")
@@ -115,7 +114,7 @@ def _paths(state: State, folder: Path) -> Iterator[tuple[Shown, Path]]:
 
 def _compare(options: argparse.Namespace) -> int:
     if options.other is not None:
-        found = [*difference(read_record(options.file), read_record(options.other))]
+        found = [*difference(*(outputs_of_file(path)[0].of for path in (options.file, options.other)))]
         for path, old, new in found:
             show_at_once(f"{path or 'verb'}: {_words(old)} -> {_words(new)}")
         measured(differences=[path for path, _, _ in found])
@@ -123,7 +122,7 @@ def _compare(options: argparse.Namespace) -> int:
     state, same = _opened(options), dict[str, bool]()
     if state.shown and not any(one.digest for one in state.shown):
         raise InvalidInput(
-            f"{options.file.name} is a record, which has no digests of results to compare with; give a second record "
+            f"{options.file.name} has no digests of results to compare with; give a second record "
             f"(compare {options.file.name} other{RECORD_ENDING}), or a session saved from the window"
         )
     for one in state.shown:

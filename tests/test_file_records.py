@@ -1,0 +1,61 @@
+"""What made a file is known from it: by `show`, `run`, `compare`, and as an input of other verbs."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+import tifffile
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.file_records import outputs_of_file
+from tests.shell import run_verb
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with an image and frames, in which verbs are run."""
+    rng = np.random.default_rng(0)
+    values = 100 + 10 * rng.standard_normal((9, 8, 7))
+    nib.save(nib.Nifti1Image(values.astype(np.float32), np.eye(4)), tmp_path / "raw.nii.gz")
+    tifffile.imwrite(tmp_path / "frames.tif", rng.integers(1, 255, (5, 16, 16), np.uint8))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_image_and_what_lies_beside_it_say_what_made_it(folder, capsys, monkeypatch):
+    run_verb("denoise", "raw.nii.gz", "--search-radius", "1", "-o", "clean.nii.gz")
+    run_verb("denoise", "raw.nii.gz", "--search-radius", "2", "-o", "other.nii.gz")
+    capsys.readouterr()
+    for name in ("clean.nii.gz", "clean.json"):
+        run_verb("show", name)
+        assert "denoise denoised: denoised of 2" in capsys.readouterr().out
+    assert run_verb("compare", "clean.nii.gz", "other.json") == 1
+    assert "search_radius: 1 -> 2" in capsys.readouterr().out
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")  # the record has full paths
+    run_verb("run", folder / "clean.nii.gz", "--out", "again")
+    (made,) = (folder / "elsewhere" / "again").glob("*.nii.gz")
+    assert np.array_equal(nib.load(made).get_fdata(), nib.load(folder / "clean.nii.gz").get_fdata())
+
+
+def test_what_made_an_image_is_lost_when_another_program_changes_it(folder):
+    run_verb("denoise", "raw.nii.gz", "--search-radius", "1", "-o", "clean.nii.gz")
+    nib.save(nib.load("raw.nii.gz"), "clean.nii.gz")
+    with pytest.raises(InvalidInput, match=r"^clean\.nii\.gz carries no record of what made it; give"):
+        run_verb("show", "clean.nii.gz")
+
+
+def test_maps_say_what_made_them(folder):
+    run_verb("speckle", "frames.tif", "--window", "3", "--out", "k.tif", "--index-out", "sfi.tif")
+    (index,) = outputs_of_file("sfi.tif")
+    assert (index.of.verb, index.name) == ("speckle", "index")
+    with pytest.raises(InvalidInput, match="carries no record"):
+        outputs_of_file("frames.tif")
+
+
+def test_files_of_others_carry_no_record(folder):
+    (folder / "facts.json").write_text('{"EchoTime": 0.1}')
+    with pytest.raises(InvalidInput, match="no record of operations"):
+        run_verb("show", "facts.json")
+    (folder / "a.npz").write_bytes(b"PK")
+    with pytest.raises(InvalidInput, match=r"a\.npz carries no record"):
+        run_verb("compare", "a.npz", "raw.nii.gz")
