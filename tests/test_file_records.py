@@ -37,6 +37,14 @@ def test_an_image_and_what_lies_beside_it_say_what_made_it(folder, capsys, monke
     assert np.array_equal(nib.load(made).get_fdata(), nib.load(folder / "clean.nii.gz").get_fdata())
 
 
+def test_a_record_by_the_name_of_what_describes_the_image_loses_nothing(folder, capsys):
+    run_verb("denoise", "raw.nii.gz", "--search-radius", "1", "-o", "clean.nii.gz", "--record", folder / "clean.json")
+    assert "clean.json says what clean.nii.gz is, and holds its record" in capsys.readouterr().err
+    assert outputs_of_file("clean.nii.gz") == outputs_of_file("clean.json")
+    run_verb("denoise", "clean.json", "-o", "twice.nii.gz", "--search-radius", "1")  # as an input
+    assert [one.of.verb for _, one in outputs_of_file("twice.nii.gz")[0].of.inputs()] == ["denoise"]
+
+
 def test_what_made_an_image_is_lost_when_another_program_changes_it(folder):
     run_verb("denoise", "raw.nii.gz", "--search-radius", "1", "-o", "clean.nii.gz")
     nib.save(nib.load("raw.nii.gz"), "clean.nii.gz")

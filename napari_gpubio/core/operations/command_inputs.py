@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.files import RECORD_ENDING, is_record, read_record
+from napari_gpubio.core.operations.files import RECORD_ENDING, is_record, read_outputs
 from napari_gpubio.core.operations.kinds import Conversion, conversion_to, kind_registered
 from napari_gpubio.core.operations.records import (
     File,
@@ -107,7 +107,8 @@ class InputReader:
         every = ways_to(info.kind)
         if path.lower().endswith(RECORD_ENDING) and (not every or is_record(path)):
             self._records.append(Path(path).name)
-            return read_record(path)
+            every_made = read_outputs(path)
+            return every_made[0] if len(every_made) == 1 else every_made[0].of
         plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
         ways = plain + [way for way in every if way.conversion is not None]
         if not ways:

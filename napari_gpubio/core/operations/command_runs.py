@@ -3,7 +3,7 @@
 import argparse
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,17 @@ from napari_gpubio.core.command_line import Writing, check_outputs, draw_progres
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Keeper, left_by
+from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.graphs import ancestry, files_of
 from napari_gpubio.core.operations.kinds import Kind, kind_registered
 from napari_gpubio.core.operations.records import Operation, Summary
 from napari_gpubio.core.operations.runs import run_steps, write_steps, write_value
 from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.report import Exit, measured, tell, wrote
 from napari_gpubio.core.steps import drive
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 
 _GOES_ON = "stopped early; the same command goes on"
 Outputs = Mapping[str, tuple[str, Path]]  # names of results and their files, by the options that say so
@@ -49,7 +52,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     known = _left(made, kept)
     _check_files(made, outputs, options, kept, goes_on=known is not None)
     if not (outputs or options.json or made.needs_no_file or _writable(made)):
-        return _recorded(made, options)  # what takes the record does it
+        return _recorded(made, options, {})  # what takes the record does it
     device, streamed = choose_device(options.device), dict(outputs.values()) if made.writes_files() else {}
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"device": device, "stop": stop}
@@ -75,7 +78,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     if kept is not None and not is_whole and not _kind(made, made.continues).is_folder:
         files[made.continues] = kept
     _write(made, result, files, writing)
-    _recorded(made, options)
+    _recorded(made, options, files)
     writing.finish()
     if kept not in (None, goal) and is_whole and (keeper.has_saved or known is not None):
         kept.unlink(missing_ok=True)
@@ -94,12 +97,22 @@ def _writable(made: Operation) -> bool:
     return any(kind_registered(kind).write is not None for kind in made.makes.values())
 
 
-def _recorded(made: Operation, options: argparse.Namespace) -> int:
-    """Write the record, where one is wanted."""
-    if options.record is not None:
+def _recorded(made: Operation, options: argparse.Namespace, files: Mapping[str, Path]) -> int:
+    """Write the record, where one is wanted; what describes an image holds it already."""
+    described = _described(files.values(), options)
+    if described is not None and record_beside(described) is not None:
+        tell([f"{options.record.name} says what {described.name} is, and holds its record"])
+    elif options.record is not None:
         write_record(options.record, made)
         wrote(options.record)
     return 0
+
+
+def _described(paths: Iterable[Path], options: argparse.Namespace) -> Path | None:
+    """The image that the file of the record describes, too, if it is named so."""
+    named = options.record.absolute() if options.record else None
+    images = (path for path in paths if path.name.lower().endswith(NIFTI_SUFFIXES))
+    return next((path for path in images if sidecar_path(path).absolute() == named), None)
 
 
 def _check_files(
@@ -116,7 +129,8 @@ def _check_files(
     if kept is not None and kept not in files.values() and not _kind(made, made.continues).is_folder:
         beside["what a stopped run has done"] = kept
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    wanted = {**files, **beside, "--record": options.record}
+    record = None if _described(files.values(), options) else options.record
+    wanted = {**files, **beside, "--record": record}
     check_outputs(wanted, read, force=options.force, folders=folders, continued=kept if goes_on else None)
 
 
