@@ -27,9 +27,9 @@ from napari_gpubio.registration.settings import RegistrationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransform(Reading, verb="open-transform", makes={"transform": Transform}):
-    """Open a linear transform of ITK, ANTs, or FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
+    """Open a transform of ITK or ANTs, linear or a warp, of FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
 
-    file: File = part("File", "Transform: .tfm, .txt, .mat, .h5.")
+    file: File = part("File", "Transform: .tfm, .txt, .mat, .h5, or a warp: .nii.gz.")
     moving: File | None = part("FLIRT's input", "Image that FLIRT was given as -in.", default=None, advanced=True)
     fixed: File | None = part("FLIRT's reference", "Image that FLIRT was given as -ref.", default=None, advanced=True)
 
@@ -40,7 +40,7 @@ class OpenTransform(Reading, verb="open-transform", makes={"transform": Transfor
 
 register_kind(
     Transform,
-    counts=lambda one: (one.matrix,),
+    counts=lambda one: (one.matrix, *(part for warp in one.warps for part in (warp.displacements, warp.affine))),
     endings=ENDINGS,
     write=lambda one, path, _: write_transform(one, path),
     opens=OpenTransform,

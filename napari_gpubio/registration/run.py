@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import looks_like_labels
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.registration.model import Transform, sitk
+from napari_gpubio.registration.model import Transform, is_sheared, sitk
 from napari_gpubio.registration.quality import doubts, foreground, mutual_information, overlap, shape_of
 from napari_gpubio.registration.resample import resampled
 from napari_gpubio.registration.settings import RegistrationSettings
@@ -23,7 +23,6 @@ _DRAWN, _BINS, _SEED = 40_000, 32, 1  # voxels that count in each level, bins of
 _FIRST_STEPS = (4.0, 2.0, 1.0)  # of the optimizer; an affine transform goes astray with such long ones
 _OF_AFFINE = 0.2
 _TRIED, _GO_ON = 8, 3  # iterations of each start, and how many of them go on
-_SHEARED = 1e-3  # edges of a voxel
 _TURNS_DEGREES = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
 _TOTAL = 6
 
@@ -90,9 +89,7 @@ def _on_cubes(values: Array, affine: Array, edge_mm: float) -> _Image:
 
 def _as_it_is(values: Array, affine: Array, edge_mm: float) -> _Image:
     """An image on its own grid; one with sheared voxels, which SimpleITK has not, on cubes."""
-    shear = np.abs(affine[:3, :3] - rotation_of(affine) * voxel_sizes_mm(affine)).max()
-    is_straight = shear < _SHEARED * voxel_sizes_mm(affine).min()
-    return _Image(values, affine) if is_straight else _on_cubes(values, affine, edge_mm)
+    return _on_cubes(values, affine, edge_mm) if is_sheared(affine) else _Image(values, affine)
 
 
 class _Search(NamedTuple):
