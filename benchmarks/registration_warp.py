@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, Report, argument_parser, compact, header, line, result_path, table, versions
+from common import Array, Report, argument_parser, header, line, result_path, table, versions
 from fibers.brain import BRAIN, load_brain
 from scipy import ndimage
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.diffusion.tensors.scalar_maps import fa_map, scalar_map
 from napari_gpubio.registration import RegistrationSettings, mutual_information, register, resampled
+from napari_gpubio.registration.syn import recolored, warp_steps
 
 PEERS = {
     "SimpleITK": ("SimpleITK", "SimpleITK"),
@@ -39,7 +41,7 @@ PEERS = {
 BUNDLES = "AF_left ATR_right CC_1 CC_4 CC_7 CG_left CST_left CST_right FX_left ILF_right IFO_left MCP OR_left SLF_III_left UF_left"
 BRIGHTNESS = {1: 250.0, 2: 650.0, 3: 1000.0}  # of cerebrospinal fluid, gray and white matter in a T1
 WIDTH_MM, TURN_DEGREES, SHIFT_MM, ZOOM = 14.0, (4, -3, 5), (6.0, -4.0, 3.0), (1.06, 0.95, 1.03)
-LARGEST_MM, SEEDS = (3.0, 6.0), (1, 2)
+BENT = ((3.0, 1), (6.0, 2))  # largest velocity, mm, and seed
 Field = Array  # shape (X, Y, Z, 3), world mm of the moving image for each voxel of the fixed one
 
 
@@ -168,10 +170,15 @@ def two_heads(head: Head) -> list[Case]:
         return []
     folder = Path(found.origin).parent / "datasets" / "data"
     volumes = [read_volume(folder / f"mni_icbm152_{n}_tal_nlin_sym_09a_converted.nii.gz") for n in ("t1", "gm", "wm")]
-    (t1, affine), gray, white = volumes[0], *(ndimage.gaussian_filter(v.astype(np.float32), 0.7) for v, _ in volumes[1:])
+    (t1, affine), gray, white = (
+        volumes[0],
+        *(ndimage.gaussian_filter(v.astype(np.float32), 0.7) for v, _ in volumes[1:]),
+    )
     grid, shape = affine @ np.diag([2.0, 2, 2, 1]), tuple((np.array(t1.shape) + 1) // 2)
     points = voxel_centers(shape, grid)
-    t1, gray, white = (at_points(ndimage.gaussian_filter(v.astype(np.float32), 0.8), affine, points, 1) for v in (t1, gray, white))
+    t1, gray, white = (
+        at_points(ndimage.gaussian_filter(v.astype(np.float32), 0.8), affine, points, 1) for v in (t1, gray, white)
+    )
     scale = max(gray.max(), white.max())
     rest = np.where(t1 > 0.1 * t1.max(), scale - gray - white, 0)
     labels = np.where(t1 > 0.02 * t1.max(), 1 + np.argmax([rest, gray, white], axis=0), 0).astype(np.uint8)
@@ -185,8 +192,7 @@ def two_heads(head: Head) -> list[Case]:
 
 
 # ------------------------------------------------------------------------------------------------------------- methods
-# Each takes both images on the fixed grid, the grid, and whether the contrasts are the same, and gives displacements of
-# the fixed image's voxels in world mm.
+# Each takes both images on the fixed grid, and the grid, and gives displacements of its voxels in world mm.
 def itk_image(values: Array, affine: Array) -> Any:
     import SimpleITK as sitk  # noqa: N813
 
@@ -201,78 +207,62 @@ def itk_image(values: Array, affine: Array) -> Any:
 def of_itk_field(image: Any) -> Field:
     import SimpleITK as sitk  # noqa: N813
 
-    return np.moveaxis(sitk.GetArrayFromImage(image), 3, 0).T[..., [0, 1, 2]].astype(float) * np.array([-1.0, -1, 1])
+    return np.swapaxes(sitk.GetArrayFromImage(image), 0, 2).astype(float) * np.array([-1.0, -1, 1])
 
 
-def demons(name: str) -> Callable[..., Field]:
-    def method(fixed: Array, moving: Array, affine: Array, same: bool) -> Field:
-        import SimpleITK as sitk  # noqa: N813
+def demons(fixed: Array, moving: Array, affine: Array) -> Field:
+    """SimpleITK's diffeomorphic demons in three levels."""
+    import SimpleITK as sitk  # noqa: N813
 
-        one, two = itk_image(fixed, affine), itk_image(moving, affine)
-        matching = sitk.HistogramMatchingImageFilter()
-        matching.SetNumberOfHistogramLevels(256)
-        matching.SetNumberOfMatchPoints(12)
-        two = matching.Execute(two, one)
-        found = None
-        for shrink, iterations in ((4, 60), (2, 40), (1, 20)):
-            parts = [sitk.Shrink(sitk.SmoothingRecursiveGaussian(each, 0.5 * shrink * 2.5), [shrink] * 3) if shrink > 1 else each for each in (one, two)]
-            demons = getattr(sitk, name)()
-            demons.SetNumberOfIterations(iterations)
-            demons.SetStandardDeviations(1.5)
-            demons.SetSmoothDisplacementField(True)
-            start = None if found is None else sitk.Resample(found, parts[0])
-            found = demons.Execute(*parts) if start is None else demons.Execute(*parts, start)
-        return of_itk_field(sitk.Resample(found, one))
-
-    return method
+    pair, found = [itk_image(each, affine) for each in (fixed, moving)], None
+    for shrink, iterations in ((4, 60), (2, 40), (1, 20)):
+        parts = pair
+        if shrink > 1:
+            parts = [sitk.Shrink(sitk.SmoothingRecursiveGaussian(each, 1.25 * shrink), [shrink] * 3) for each in pair]
+        way = sitk.DiffeomorphicDemonsRegistrationFilter()
+        way.SetNumberOfIterations(iterations)
+        way.SetStandardDeviations(1.5)
+        way.SetSmoothDisplacementField(True)
+        found = way.Execute(*parts) if found is None else way.Execute(*parts, sitk.Resample(found, parts[0]))
+    return of_itk_field(sitk.Resample(found, pair[0]))
 
 
-def by_method(metric: str, kind: str) -> Callable[..., Field]:
-    """SimpleITK's registration framework with a B-spline or a field of displacements."""
+def b_spline(fixed: Array, moving: Array, affine: Array) -> Field:
+    """SimpleITK's B-spline by mutual information."""
+    import SimpleITK as sitk  # noqa: N813
 
-    def method(fixed: Array, moving: Array, affine: Array, same: bool) -> Field:
-        import SimpleITK as sitk  # noqa: N813
+    one, two = itk_image(fixed, affine), itk_image(moving, affine)
+    way = sitk.ImageRegistrationMethod()
+    way.SetMetricAsMattesMutualInformation(32)
+    way.SetMetricSamplingStrategy(way.RANDOM)
+    way.SetMetricSamplingPercentage(0.3, 1)
+    way.MetricUseMovingImageGradientFilterOff()
+    way.MetricUseFixedImageGradientFilterOff()
+    way.SetInterpolator(sitk.sitkLinear)
+    start = sitk.BSplineTransformInitializer(one, [6, 7, 6], order=3)
+    way.SetInitialTransformAsBSpline(start, inPlace=True, scaleFactors=[1, 2, 3])
+    way.SetOptimizerAsLBFGS2(numberOfIterations=40)
+    way.SetShrinkFactorsPerLevel([4, 2, 1])
+    way.SetSmoothingSigmasPerLevel([4.0, 2.0, 0.0])
+    way.SmoothingSigmasAreSpecifiedInPhysicalUnitsOn()
+    to_field = sitk.TransformToDisplacementFieldFilter()
+    to_field.SetReferenceImage(one)
+    return of_itk_field(to_field.Execute(way.Execute(one, two)))
 
-        one, two = itk_image(fixed, affine), itk_image(moving, affine)
-        way = sitk.ImageRegistrationMethod()
-        if metric == "MI":
-            way.SetMetricAsMattesMutualInformation(32)
-        else:
-            way.SetMetricAsANTSNeighborhoodCorrelation(3)
-        way.MetricUseMovingImageGradientFilterOff()
-        way.MetricUseFixedImageGradientFilterOff()
-        way.SetInterpolator(sitk.sitkLinear)
-        if kind == "BSpline":
-            start = sitk.BSplineTransformInitializer(one, [6, 7, 6], order=3)
-            way.SetInitialTransformAsBSpline(start, inPlace=True, scaleFactors=[1, 2, 3])
-            way.SetOptimizerAsLBFGS2(numberOfIterations=40)
-            way.SetMetricSamplingStrategy(way.RANDOM)
-            way.SetMetricSamplingPercentage(0.3, 1)
-        else:
-            to_field = sitk.TransformToDisplacementFieldFilter()
-            to_field.SetReferenceImage(one)
-            start = sitk.DisplacementFieldTransform(to_field.Execute(sitk.Transform(3, sitk.sitkIdentity)))
-            start.SetSmoothingGaussianOnUpdate(varianceForUpdateField=3.0, varianceForTotalField=0.25)
-            way.SetInitialTransform(start, inPlace=True)
-            way.SetOptimizerAsGradientDescent(1.0, 40, 1e-7, 8, estimateLearningRate=way.EachIteration)
-            way.SetOptimizerScalesFromPhysicalShift()
-        way.SetShrinkFactorsPerLevel([4, 2, 1])
-        way.SetSmoothingSigmasPerLevel([4.0, 2.0, 0.0])
-        way.SmoothingSigmasAreSpecifiedInPhysicalUnitsOn()
-        found = way.Execute(one, two)
-        to_field = sitk.TransformToDisplacementFieldFilter()
-        to_field.SetReferenceImage(one)
-        return of_itk_field(to_field.Execute(found))
 
-    return method
+def this_package(fixed: Array, moving: Array, affine: Array) -> Field:
+    found = drive(warp_steps(fixed, moving, affine, 200, None))
+    assert found is not None
+    return found["warps"][0].displacements.astype(float)
 
 
 def dipy_syn(radius: int, iterations: list[int]) -> Callable[..., Field]:
-    def method(fixed: Array, moving: Array, affine: Array, same: bool) -> Field:
+    def method(fixed: Array, moving: Array, affine: Array) -> Field:
         from dipy.align.imwarp import SymmetricDiffeomorphicRegistration
         from dipy.align.metrics import CCMetric
 
         way = SymmetricDiffeomorphicRegistration(CCMetric(3, sigma_diff=2.0, radius=radius), level_iters=iterations)
+        way.verbosity = 0
         found = way.optimize(fixed, moving, static_grid2world=affine, moving_grid2world=affine)
         return np.asarray(found.get_forward_field(), float)
 
@@ -280,7 +270,7 @@ def dipy_syn(radius: int, iterations: list[int]) -> Callable[..., Field]:
 
 
 def ants_syn(metric: str) -> Callable[..., Field]:
-    def method(fixed: Array, moving: Array, affine: Array, same: bool) -> Field:
+    def method(fixed: Array, moving: Array, affine: Array) -> Field:
         import ants
         import nibabel as nib
 
@@ -299,37 +289,22 @@ def ants_syn(metric: str) -> Callable[..., Field]:
     return method
 
 
-def recolored(moving: Array, fixed: Array) -> Array:
-    """The moving image in the fixed one's contrast: the mean of the fixed image where the moving one is as bright."""
-    inside = (moving > 0) & (fixed > 0)
-    ranks = np.quantile(moving[inside], np.linspace(0, 1, 33))
-    which = np.clip(np.searchsorted(ranks, moving[inside], side="right") - 1, 0, 31)
-    low, high = np.quantile(fixed[inside], (0.01, 0.99))
-    means = np.bincount(which, np.clip(fixed[inside], low, high), 32) / np.maximum(1, np.bincount(which, minlength=32))
-    found = np.interp(moving, (ranks[1:] + ranks[:-1]) / 2, means)
-    return np.where(moving > 0, found, 0.0).astype(np.float32)
-
-
 def in_its_contrast(method: Callable[..., Field]) -> Callable[..., Field]:
-    return lambda fixed, moving, affine, same: method(fixed, recolored(moving, fixed), affine, same)
+    return lambda fixed, moving, affine: method(fixed, recolored(moving, fixed), affine)
 
 
 METHODS: dict[str, Callable[..., Field] | None] = {
     "headers only": None,
     "affine": None,
-    "SimpleITK symmetric demons": demons("FastSymmetricForcesDemonsRegistrationFilter"),
-    "SimpleITK diffeomorphic demons": demons("DiffeomorphicDemonsRegistrationFilter"),
-    "SimpleITK B-spline, MI": by_method("MI", "BSpline"),
-    "SimpleITK field, CC": by_method("CC", "field"),
-    "SimpleITK field, MI": by_method("MI", "field"),
-    "DIPY SyN, CC 4": dipy_syn(4, [10, 10, 5]),
-    "DIPY SyN, CC 2, longer": dipy_syn(2, [40, 40, 20]),
-    "recolored, DIPY SyN, CC 4": in_its_contrast(dipy_syn(4, [10, 10, 5])),
-    "recolored, DIPY SyN, CC 2, longer": in_its_contrast(dipy_syn(2, [40, 40, 20])),
-    "recolored, demons": in_its_contrast(demons("DiffeomorphicDemonsRegistrationFilter")),
-    "ANTs SyN, CC": ants_syn("CC"),
+    "this package": this_package,
+    "SimpleITK demons": in_its_contrast(demons),
+    "DIPY SyN, CC 2": in_its_contrast(dipy_syn(2, [40, 40, 20])),
+    "DIPY SyN, CC 4, contrast as it is": dipy_syn(4, [10, 10, 5]),
     "ANTs SyN, MI": ants_syn("mattes"),
+    "ANTs SyN, CC": ants_syn("CC"),
+    "SimpleITK B-spline, MI": b_spline,
 }
+SLOW = "ANTs SyN, CC", "SimpleITK B-spline, MI"  # only if they are named
 NEEDS = {"DIPY": "dipy", "ANTs": "ants", "SimpleITK": "SimpleITK"}
 
 
@@ -353,7 +328,9 @@ def judged(case: Case, positions: Field) -> dict[str, float]:
     """Return the Dice of carried labels, mutual information, and errors where they are known."""
     shown = at_points(case.moving, case.moving_affine, positions, 1)
     carried = at_points(case.tissues[1], case.moving_affine, positions, 0)
-    found = {f"dice {name}": dice(carried == n, case.tissues[0] == n) for n, name in ((1, "CSF"), (2, "gray"), (3, "white"))}
+    found = {
+        f"dice {name}": dice(carried == n, case.tissues[0] == n) for n, name in ((1, "CSF"), (2, "gray"), (3, "white"))
+    }
     found["dice tissues"] = float(np.mean([*found.values()]))
     found["bits"] = mutual_information(case.fixed, shown)
     if case.bundles:
@@ -372,25 +349,27 @@ def judged(case: Case, positions: Field) -> dict[str, float]:
     return found
 
 
-def _work(name: str, fixed: Array, moving: Array, affine: Array, same: bool, pipe: Any) -> None:
+def _work(name: str, fixed: Array, moving: Array, affine: Array, pipe: Any) -> None:
     method = METHODS[name]
     assert method is not None
     before = resource.getrusage(resource.RUSAGE_SELF)
     begun = time.perf_counter()
     try:
-        field_of = method(fixed, moving, affine, same)
+        field_of = method(fixed, moving, affine)
     except Exception as error:  # noqa: BLE001 - the others go on
         pipe.send((f"{type(error).__name__}: {error}", {}))
         return
     seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    pipe.send((field_of, {"seconds": seconds, "cpu_seconds": used, "grown_mb": (after.ru_maxrss - before.ru_maxrss) / 1024}))
+    pipe.send(
+        (field_of, {"seconds": seconds, "cpu_seconds": used, "grown_mb": (after.ru_maxrss - before.ru_maxrss) / 1024})
+    )
 
 
 def in_a_process(name: str, case: Case, moving: Array) -> tuple[Any, dict[str, float]]:
     """The field of a method, or what went wrong, with seconds and memory."""
     here, there = multiprocessing.Pipe(duplex=False)
-    arguments = (name, case.fixed, moving, case.affine, case.name.startswith("FA"), there)
+    arguments = (name, case.fixed, moving, case.affine, there)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments)
     process.start()
     there.close()
@@ -403,9 +382,7 @@ def rows_of(case: Case, names: list[str]) -> list[dict[str, Any]]:
     """Every method on a case."""
     centers = voxel_centers(case.fixed.shape, case.affine)
     begun, used = time.perf_counter(), time.process_time()
-    linear = register(
-        case.moving, case.moving_affine, case.fixed, case.affine, RegistrationSettings(method="affine")
-    )
+    linear = register(case.moving, case.moving_affine, case.fixed, case.affine, RegistrationSettings(method="affine"))
     took = {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - used}
     moving = resampled(case.moving, case.moving_affine, (linear,), case.fixed.shape, case.affine, linear=True)
     rows: list[dict[str, Any]] = []
@@ -423,8 +400,21 @@ def rows_of(case: Case, names: list[str]) -> list[dict[str, Any]]:
             continue
         determinants = jacobians(found, case.affine)[case.tissues[0] > 0]
         size = np.linalg.norm(found, axis=-1)[case.tissues[0] > 0]
-        more = {"least jacobian": determinants.min(), "folded": int((determinants <= 0).sum()), "largest mm": size.max(), "mean mm": size.mean()}
-        rows.append({"case": case.name, "method": name, **judged(case, apply_affine(linear.matrix, centers + found)), **more, **cost})
+        more = {
+            "least jacobian": determinants.min(),
+            "folded": int((determinants <= 0).sum()),
+            "largest mm": size.max(),
+            "mean mm": size.mean(),
+        }
+        rows.append(
+            {
+                "case": case.name,
+                "method": name,
+                **judged(case, apply_affine(linear.matrix, centers + found)),
+                **more,
+                **cost,
+            }
+        )
         print(rows[-1], flush=True)
     return rows
 
@@ -457,9 +447,8 @@ def parsed() -> argparse.Namespace:
 def cases_of(head: Head) -> Iterator[Case]:
     """All of them, by name."""
     for contrast in ("FA onto FA", "T1 onto FA", "T1 onto b = 0"):
-        for largest_mm in LARGEST_MM:
-            for seed in SEEDS:
-                yield bent(head, contrast, largest_mm, seed)
+        for largest_mm, seed in BENT:
+            yield bent(head, contrast, largest_mm, seed)
     yield from two_heads(head)
 
 
@@ -476,7 +465,7 @@ def main() -> None:
         name
         for name in METHODS
         if all(not name.startswith(n) or importlib.util.find_spec(module) for n, module in NEEDS.items())
-        and (not arguments.methods or name.startswith(tuple(arguments.methods)))
+        and (name.startswith(tuple(arguments.methods)) if arguments.methods else name not in SLOW)
     ]
     for case in cases_of(load_head()):
         if not arguments.cases or case.name.startswith(tuple(arguments.cases)):

@@ -1,7 +1,7 @@
 """Transforms from the space of one image to that of another, and the figures by which they are judged."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,8 @@ class Transform(ShortRepr):
         inverted.
     warps
         Through which the points go before, in this order; none: it is linear.
+    inverse_warps
+        What takes the points back through each of them, if that is known.
     figures
         By which a registration is judged; empty for a transform that was read.
     notes
@@ -89,6 +91,7 @@ class Transform(ShortRepr):
 
     matrix: npt.NDArray[np.float64]
     warps: tuple[Warp, ...] = ()
+    inverse_warps: tuple[Warp, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     complete: bool = True
@@ -112,6 +115,14 @@ class Transform(ShortRepr):
         for warp in self.warps:
             points = warp.moved(points)
         return apply_affine(self.matrix, points)
+
+    def inverse(self) -> "Transform":
+        """Where the points of the moving image lie in the fixed one; InvalidInput if a warp has none."""
+        if len(self.warps) != len(self.inverse_warps):
+            raise InvalidInput("the inverse of its warp is not known; read the file of the inverse")
+        back = np.linalg.inv(self.matrix)
+        found = Transform.of_parts((back, *reversed(self.inverse_warps)))
+        return replace(found, inverse_warps=tuple(one.between(back) for one in reversed(self.warps)))
 
     def lines(self) -> Iterator[str]:
         """Its figures, for people."""

@@ -1,4 +1,4 @@
-"""Transforms as files: ITK's and ANTs' (``.tfm``, ``.txt``, ``.mat``, ``.h5``, warps as NIfTI), FLIRT's, and 4 x 4 text.
+"""Transforms as files: ITK's and ANTs' (``.tfm``, ``.txt``, ``.mat``, ``.h5``, warps as NIfTI), FLIRT's, 4 x 4 text.
 
 ITK has patient axes to the left and back (LPS), where this package has right and front (RAS).
 """
