@@ -38,7 +38,10 @@ PEERS = {
     "ANTs": ("ants", "antspyx"),
     "nilearn": ("nilearn", "nilearn"),
 }
-BUNDLES = "AF_left ATR_right CC_1 CC_4 CC_7 CG_left CST_left CST_right FX_left ILF_right IFO_left MCP OR_left SLF_III_left UF_left"
+BUNDLES = (
+    "AF_left ATR_right CC_1 CC_4 CC_7 CG_left CST_left CST_right FX_left ILF_right IFO_left MCP OR_left SLF_III_left "
+    "UF_left"
+)
 BRIGHTNESS = {1: 250.0, 2: 650.0, 3: 1000.0}  # of cerebrospinal fluid, gray and white matter in a T1
 WIDTH_MM, TURN_DEGREES, SHIFT_MM, ZOOM = 14.0, (4, -3, 5), (6.0, -4.0, 3.0), (1.06, 0.95, 1.03)
 BENT = ((3.0, 1), (6.0, 2))  # largest velocity, mm, and seed
@@ -147,7 +150,9 @@ def bent(head: Head, contrast: str, largest_mm: float, seed: int) -> Case:
         moving=np.where(tissues > 0, moving, 0.0).astype(np.float32),
         moving_affine=grid,
         tissues=(head.tissues, tissues),
-        bundles={name: (mask, at_points(mask.astype(np.uint8), affine, back, 0) > 0) for name, mask in head.bundles.items()},
+        bundles={
+            name: (mask, at_points(mask.astype(np.uint8), affine, back, 0) > 0) for name, mask in head.bundles.items()
+        },
         truth=apply_affine(linear, flow(velocity, affine, voxel_centers(shape, affine))),
     )  # fmt: skip
 
@@ -253,7 +258,7 @@ def b_spline(fixed: Array, moving: Array, affine: Array) -> Field:
 def this_package(fixed: Array, moving: Array, affine: Array) -> Field:
     found = drive(warp_steps(fixed, moving, affine, 200, None))
     assert found is not None
-    return found["warps"][0].displacements.astype(float)
+    return found.there.displacements.astype(float)
 
 
 def dipy_syn(radius: int, iterations: list[int]) -> Callable[..., Field]:
@@ -280,8 +285,8 @@ def ants_syn(metric: str) -> Callable[..., Field]:
                 nib.save(nib.Nifti1Image(values.astype(np.float32), affine), path)
             one, two = map(ants.image_read, paths)
             found = ants.registration(
-                one, two, "SyNOnly", initial_transform="Identity", syn_metric=metric, syn_sampling=32 if metric == "mattes" else 3,
-                reg_iterations=(40, 40, 20), outprefix=f"{name}/out", random_seed=1,
+                one, two, "SyNOnly", initial_transform="Identity", syn_metric=metric,
+                syn_sampling=32 if metric == "mattes" else 3, reg_iterations=(40, 40, 20), outprefix=f"{name}/out", random_seed=1,
             )  # fmt: skip
             warp = next(path for path in found["fwdtransforms"] if "1Warp" in path or "0Warp" in path)
             return np.squeeze(np.asarray(nib.load(warp).dataobj)).astype(float) * np.array([-1.0, -1, 1])

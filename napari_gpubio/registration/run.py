@@ -204,7 +204,9 @@ def _bent(
     found = yield from warp_steps(
         one.values, two.on(one, Transform(matrix=matrix)), one.affine, search.iterations, search.stop
     )
-    return Transform(matrix=matrix, complete=found is not None, **(found or {}))
+    if found is None:
+        return Transform(matrix=matrix, complete=False)
+    return Transform(matrix=matrix, warps=(found.there,), inverse_warps=(found.back,))
 
 
 def _starts(fixed: _Image, moving: _Image) -> Iterator[Any]:

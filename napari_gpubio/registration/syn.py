@@ -4,7 +4,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,13 @@ _ITERATIONS, _COARSEST_MM = (30, 20, 15), 6.0  # most of each level, from coarse
 _RADIUS, _SMOOTH, _BINS = 4, 3.0, 32  # voxels of the correlation, and of each update; of brightness
 
 _THINNEST = 2 * _RADIUS + 2
+
+
+class Bent(NamedTuple):
+    """Where the points of an image lie in another one on its grid, and the way back."""
+
+    there: Warp
+    back: Warp
 
 
 class _Stopped(Exception):
@@ -53,7 +60,7 @@ def recolored(moving: Array, fixed: Array) -> npt.NDArray[np.float32]:
 
 def warp_steps(
     fixed: Array, moving: Array, affine: Array, iterations: int, stop: threading.Event | None
-) -> Generator[Step, None, dict[str, tuple[Warp]] | None]:
+) -> Generator[Step, None, Bent | None]:
     """Find where the points of an image lie in another one on the same grid, and the way back; None if stopped.
 
     Local correlation is maximized by SyN [1]_ from coarse to fine; each iteration is a step.
@@ -98,5 +105,5 @@ def warp_steps(
         found = work.result()
     except _Stopped:
         return None
-    fields = {"warps": found.get_forward_field(), "inverse_warps": found.get_backward_field()}
-    return {name: (Warp(displacements=field, affine=affine),) for name, field in fields.items()}
+    there, back = found.get_forward_field(), found.get_backward_field()
+    return Bent(Warp(displacements=there, affine=affine), Warp(displacements=back, affine=affine))
