@@ -286,7 +286,8 @@ def ants_syn(metric: str) -> Callable[..., Field]:
             one, two = map(ants.image_read, paths)
             found = ants.registration(
                 one, two, "SyNOnly", initial_transform="Identity", syn_metric=metric,
-                syn_sampling=32 if metric == "mattes" else 3, reg_iterations=(40, 40, 20), outprefix=f"{name}/out", random_seed=1,
+                syn_sampling=32 if metric == "mattes" else 3, reg_iterations=(40, 40, 20),
+                outprefix=f"{name}/out", random_seed=1,
             )  # fmt: skip
             warp = next(path for path in found["fwdtransforms"] if "1Warp" in path or "0Warp" in path)
             return np.squeeze(np.asarray(nib.load(warp).dataobj)).astype(float) * np.array([-1.0, -1, 1])

@@ -19,6 +19,7 @@ _ITERATIONS, _COARSEST_MM = (30, 20, 15), 6.0  # most of each level, from coarse
 _RADIUS, _SMOOTH, _BINS = 4, 3.0, 32  # voxels of the correlation, and of each update; of brightness
 
 _THINNEST = 2 * _RADIUS + 2
+_ITERATION, _END = "iteration", "end"
 
 
 class Bent(NamedTuple):
@@ -86,17 +87,17 @@ def warp_steps(
         if abandoned.is_set() or (stop is not None and stop.is_set()):
             raise _Stopped
         if stage == imwarp.RegistrationStages.ITER_END:
-            ended.put("iteration")
+            ended.put(_ITERATION)
 
     way = imwarp.SymmetricDiffeomorphicRegistration(metric, level_iters=levels, callback=tell)
     way.verbosity = 0
     places = {"static_grid2world": affine, "moving_grid2world": affine}
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(way.optimize, fixed, recolored(moving, fixed), **places)
-        work.add_done_callback(lambda _: ended.put(""))
+        work.add_done_callback(lambda _: ended.put(_END))
         try:
             done = 0
-            while not ended.get():
+            while ended.get() == _ITERATION:
                 done += 1
                 yield Step(done, sum(levels) + 1, "bending both images")
         finally:
