@@ -17,6 +17,10 @@ STEPS = 8  # of a warp that is made of small ones
 SHIFT_MM = (100.0, -60.0, 40.0)
 
 
+def needs_dipy():
+    return pytest.importorskip("dipy", reason="DIPY is not installed: python -m pip install dipy")
+
+
 def needs_sitk():
     return pytest.importorskip("SimpleITK", reason=NEEDS_SITK)
 
@@ -61,10 +65,12 @@ def largest_error_mm(matrix, truth):
 
 
 @functools.cache
-def bent(largest_mm=6.0):
-    """Its T1 and labels bent by a smooth warp of some mm, an affine transform apart, and where each voxel lies."""
+def bent(largest_mm=12.0):
+    """Its T1, with structure, bent by a smooth warp of some mm, an affine transform apart, and where voxels lie."""
     head, shape = scan(), scan().t1.shape
     rng = np.random.default_rng(3)
+    structure = gaussian_filter(rng.normal(size=shape), 1.2)
+    fixed = (head.t1 * (1 + 0.15 * structure / structure.std())).astype(np.float32)
     velocity = np.stack([gaussian_filter(rng.normal(size=shape), 5.0) for _ in range(3)], -1)
     velocity *= largest_mm / np.linalg.norm(velocity, axis=-1).max() / STEPS
     linear = turned((3, -2, 4), (4.0, -3.0, 2.0), (1.04, 0.97, 1.02))
@@ -73,8 +79,11 @@ def bent(largest_mm=6.0):
         for matrix, sign in ((np.eye(4), 1), (np.eye(4), -1))
     )
     through = (Transform(matrix=np.linalg.inv(linear)), back)[::-1]
-    t1 = resampled(head.t1, head.affine, through, shape, head.affine, linear=True)
+    t1 = resampled(fixed, head.affine, through, shape, head.affine, linear=True)
     labels = resampled(head.labels, head.affine, through, shape, head.affine, linear=False)
     centers = apply_affine(head.affine, np.moveaxis(np.indices(shape), 0, -1))
     truth = apply_affine(linear, there.moved(centers))
-    return SimpleNamespace(t1=t1 + rng.normal(0, 8, shape) * (t1 > 0), labels=labels, centers=centers, truth=truth)
+    t1 += rng.normal(0, 8, shape) * (t1 > 0)
+    return SimpleNamespace(
+        fixed=fixed, t1=t1, labels=labels, centers=centers[head.labels > 0], truth=truth[head.labels > 0]
+    )
