@@ -12,6 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.submodules import extra
 from napari_gpubio.registration.model import Warp
 
 Array = npt.NDArray[Any]
@@ -35,13 +36,9 @@ class _Stopped(Exception):
 
 def dipy_syn() -> tuple[Any, Any]:
     """Return DIPY's modules of registration and of its metrics; InvalidInput if it is not installed."""
-    try:
-        from dipy.align import imwarp, metrics
-    except ImportError as error:
-        raise InvalidInput(
-            "a nonlinear registration needs DIPY, which is not installed: "
-            "python -m pip install 'napari-gpubio[registration]'"
-        ) from error
+    imwarp, metrics = (
+        extra(f"dipy.align.{name}", "registration", "a nonlinear registration") for name in ("imwarp", "metrics")
+    )
     return imwarp, metrics
 
 
