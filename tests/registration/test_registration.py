@@ -147,10 +147,18 @@ def test_a_warp_that_cannot_be_is_doubted(warped):
     for figure, value, words in (
         ("least_jacobian", -0.2, "folds"),
         ("largest_warp_mm", 30.0, "30 mm"),
-        ("mutual_information_affine", warped.figures["mutual_information_after"], "improved little"),
+        ("mutual_information_affine", warped.figures["mutual_information_after"], "improved nothing"),
     ):
         (note,) = doubts({**warped.figures, figure: value}, "nonlinear")
         assert words in note
+
+
+def test_a_warp_to_an_image_without_the_tissues_is_doubted():
+    """Of which there is noise and an outline only."""
+    needs_sitk(), needs_dipy()
+    noise = np.random.default_rng(5).normal(100, 10, scan().b0.shape) * (scan().b0 > 0)
+    found = register(bent().t1, scan().affine, noise, scan().affine, WARPED)
+    assert any("improved nothing" in note for note in found.notes), found.figures
 
 
 def test_images_that_cannot_be_bent_are_refused(monkeypatch):
