@@ -120,7 +120,7 @@ def _doubts_of_a_warp(figures: Mapping[str, float]) -> Iterator[str]:
     gain = figures["mutual_information_after"] / max(figures["mutual_information_affine"], 1e-9)
     if gain < LEAST_GAIN:
         yield (
-            f"the warp improved nothing (mutual information {figures['mutual_information_after']:.3g} bits with it, "
-            f"{figures['mutual_information_affine']:.3g} without), and labels may lie better without it: use affine, "
-            "or images of the same contrast, such as FA and FA"
+            f"mutual information hardly grew by the warp ({figures['mutual_information_after']:.3g} bits with it, "
+            f"{figures['mutual_information_affine']:.3g} without), and labels may lie better without it: look at the "
+            "checkerboard, and use affine, or images of the same contrast, such as FA and FA"
         )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import looks_like_labels
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm, voxel_volume_mm3
-from napari_gpubio.core.steps import Step, driven
+from napari_gpubio.core.steps import Step, driven, with_step
 from napari_gpubio.registration.model import Transform, is_sheared, sitk
 from napari_gpubio.registration.quality import doubts, foreground, mutual_information, overlap, shape_of, warp_figures
 from napari_gpubio.registration.resample import resampled
@@ -201,8 +201,10 @@ def _bent(
     volume = np.prod(fixed[0].shape) * voxel_volume_mm3(fixed[1])
     edge = max(float(voxel_sizes_mm(fixed[1]).min()), float(np.cbrt(volume / _MOST_BENT)))
     one, two = _on_cubes(*fixed, edge), _on_cubes(*moving, edge)
-    found = yield from warp_steps(
-        one.values, two.on(one, Transform(matrix=matrix)), one.affine, search.iterations, search.stop
+    before = two.on(one, Transform(matrix=matrix))
+    steps = warp_steps(one.values, before, one.affine, search.iterations, search.stop)
+    found = yield from with_step(
+        steps, lambda step: Step(4 * step.total + step.done, _TOTAL * step.total, step.message)
     )
     if found is None:
         return Transform(matrix=matrix, complete=False)
