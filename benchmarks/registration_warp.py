@@ -1,4 +1,4 @@
-"""What a nonlinear registration gains over an affine one: carried labels, errors at edges, folds, time and memory.
+"""What a nonlinear registration gains over an affine one: carried labels, errors at edges, folds, and time.
 
 The real brain beside the repository is bent by known smooth transforms (FA onto FA, and an image like a T1 onto the
 mean b = 0), and the template MNI152 that nilearn comes with is brought onto the brain, which are two heads. Labels are
@@ -367,13 +367,11 @@ def _work(name: str, fixed: Array, moving: Array, affine: Array, pipe: Any) -> N
         return
     seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    pipe.send(
-        (field_of, {"seconds": seconds, "cpu_seconds": used, "grown_mb": (after.ru_maxrss - before.ru_maxrss) / 1024})
-    )
+    pipe.send((field_of, {"seconds": seconds, "cpu_seconds": used}))
 
 
 def in_a_process(name: str, case: Case, moving: Array) -> tuple[Any, dict[str, float]]:
-    """The field of a method, or what went wrong, with seconds and memory."""
+    """The field of a method, or what went wrong, with seconds."""
     here, there = multiprocessing.Pipe(duplex=False)
     arguments = (name, case.fixed, moving, case.affine, there)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments)
@@ -427,7 +425,7 @@ def rows_of(case: Case, names: list[str]) -> list[dict[str, Any]]:
 
 COLUMNS = (
     "dice CSF", "dice gray", "dice white", "dice tissues", "dice bundles", "edge error mm", "edge error p95 mm",
-    "error everywhere mm", "bits", "least jacobian", "largest mm", "seconds", "cpu_seconds", "grown_mb",
+    "error everywhere mm", "bits", "least jacobian", "largest mm", "seconds", "cpu_seconds",
 )  # fmt: skip
 
 
