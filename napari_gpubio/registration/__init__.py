@@ -10,7 +10,7 @@ From a T1 and its labels to labels on the scan's grid, in two commands of Python
 """
 
 from napari_gpubio.registration import io
-from napari_gpubio.registration.model import Transform
+from napari_gpubio.registration.model import Transform, Warp
 from napari_gpubio.registration.quality import foreground, mutual_information, overlap
 from napari_gpubio.registration.resample import checkerboard, resampled
 from napari_gpubio.registration.run import register, register_steps
@@ -19,6 +19,7 @@ from napari_gpubio.registration.settings import RegistrationSettings
 __all__ = [
     "RegistrationSettings",
     "Transform",
+    "Warp",
     "checkerboard",
     "foreground",
     "io",

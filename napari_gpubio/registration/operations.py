@@ -27,9 +27,9 @@ from napari_gpubio.registration.settings import RegistrationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransform(Reading, verb="open-transform", makes={"transform": Transform}):
-    """Open a linear transform of ITK, ANTs, or FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
+    """Open a transform of ITK or ANTs, linear or a warp, of FSL's FLIRT, or a matrix of 4 rows of 4 numbers."""
 
-    file: File = part("File", "Transform: .tfm, .txt, .mat, .h5.")
+    file: File = part("File", "Transform: .tfm, .txt, .mat, .h5, or a warp: .nii.gz.")
     moving: File | None = part("FLIRT's input", "Image that FLIRT was given as -in.", default=None, advanced=True)
     fixed: File | None = part("FLIRT's reference", "Image that FLIRT was given as -ref.", default=None, advanced=True)
 
@@ -40,7 +40,7 @@ class OpenTransform(Reading, verb="open-transform", makes={"transform": Transfor
 
 register_kind(
     Transform,
-    counts=lambda one: (one.matrix,),
+    counts=lambda one: (one.matrix, *(part for warp in one.warps for part in (warp.displacements, warp.affine))),
     endings=ENDINGS,
     write=lambda one, path, _: write_transform(one, path),
     opens=OpenTransform,
@@ -94,29 +94,34 @@ class Registered(MadeOf, main="transform"):
         The moving image on the grid of the fixed one; figures are in its quantity's source.
     transform
         From the points of the fixed image to those of the moving one, with its figures.
+    inverse
+        The other way, for what is to go from the scan to the T1.
     checkerboard
         Blocks of both images in turn, each from 0 to 1.
     """
 
     image: Volume
     transform: Transform
+    inverse: Transform
     checkerboard: Volume
 
 
-_MAKES = {"image": Volume, "transform": Transform, "checkerboard": Volume}
+_MAKES = {"image": Volume, "transform": Transform, "inverse": Transform, "checkerboard": Volume}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Register(_Onto, verb="register", makes=_MAKES):
     """Register a T1, a template, or an atlas' own image to a diffusion scan or another image (needs SimpleITK).
 
-    Mutual information is maximized from coarse to fine; figures tell how well it went, and the checkerboard shows it.
-    Labels are carried over with transform-labels.
+    Mutual information is maximized from coarse to fine; nonlinear bends the images after that, for an image of the same
+    contrast such as FA to FA (needs DIPY). Figures tell how well it went, and the checkerboard shows it. Labels are
+    carried over with transform-labels.
     """
 
     examples = (
         "register t1.nii.gz --scan dwi.nii.gz --out t1_on_scan.nii.gz --transform-out t1_to_scan.tfm",
         "register mni.nii.gz --onto t1.nii.gz --method affine --transform-out mni_to_t1.tfm",
+        "register fa_template.nii.gz --onto fa.nii.gz --method nonlinear --transform-out template_to_scan.h5",
     )
     keeps_parts = "a registration that was stopped has not found the place"
     moving: Ref[Volume] = given("Moving", "Image that is registered, such as a T1 or a template.")
@@ -133,7 +138,7 @@ class Register(_Onto, verb="register", makes=_MAKES):
         image = _carried(moving, (found,), fixed, "; ".join((*found.lines(), *found.notes)))
         board = checkerboard(np.nan_to_num(fixed.array), image.array, fixed.affine, self.settings.blocks_mm)
         shown = fixed.like(board, name=f"checkerboard, {image.name}")
-        return Registered(image=image, transform=found, checkerboard=shown)
+        return Registered(image=image, transform=found, inverse=found.inverse(), checkerboard=shown)
 
     def summary(self, result: Registered) -> Summary:
         """The figures."""

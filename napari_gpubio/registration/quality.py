@@ -1,14 +1,18 @@
 """Figures by which a registration is judged, and what they say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.space import in_grid, nearest_voxels
+from napari_gpubio.registration.model import Warp
+
 Array = npt.NDArray[Any]
 _BINS, _ZEROS = 48, 0.1  # of a histogram; share of voxels with the lowest number in an image that was masked
 LEAST_OVERLAP, MOST_SCALING, MOST_TURN_DEGREES, MIRROR_GAIN = 0.85, 0.06, 45.0, 1.02
+MOST_WARP_MM, LEAST_GAIN = 15.0, 1.03  # the gain: below it, labels of known warps lay better without
 
 
 def foreground(values: Array) -> npt.NDArray[np.bool_]:
@@ -64,6 +68,18 @@ def shape_of(matrix: Array) -> dict[str, float]:
     }
 
 
+def warp_figures(warp: Warp, points: Array) -> dict[str, float]:
+    """By how much points, shape (N, 3) in mm, are bent, and how little the surroundings of one are left."""
+    size = np.linalg.norm(warp.moved(points) - points, axis=-1)
+    at = nearest_voxels(warp.affine, points)
+    determinants = warp.jacobians()[tuple(at[in_grid(at, warp.displacements.shape[:3])].T)]
+    return {
+        "mean_warp_mm": float(size.mean()),
+        "largest_warp_mm": float(size.max()),
+        "least_jacobian": float(determinants.min(initial=1.0)),
+    }
+
+
 def doubts(figures: Mapping[str, float], method: str) -> tuple[str, ...]:
     """Return what is to be looked at, in sentences, by the figures of a registration."""
     found = list[str]()
@@ -85,4 +101,26 @@ def doubts(figures: Mapping[str, float], method: str) -> tuple[str, ...]:
             f"it fits better when mirrored left to right (mutual information {figures['metric_mirrored']:.3g} against "
             f"{figures['metric']:.3g}): check in both headers which side is left"
         )
-    return tuple(found)
+    return (*found, *_doubts_of_a_warp(figures))
+
+
+def _doubts_of_a_warp(figures: Mapping[str, float]) -> Iterator[str]:
+    if "least_jacobian" not in figures:
+        return
+    if figures["least_jacobian"] <= 0:
+        yield (
+            f"the warp folds (least Jacobian determinant {figures['least_jacobian']:.2g}): parts of the brain lie on "
+            "others there; use affine, or images that are more alike"
+        )
+    if figures["largest_warp_mm"] > MOST_WARP_MM:
+        yield (
+            f"the warp moves by up to {figures['largest_warp_mm']:.0f} mm after the affine part, more than two healthy "
+            "brains differ: look at the checkerboard; one may be cut off, or with its skull"
+        )
+    gain = figures["mutual_information_after"] / max(figures["mutual_information_affine"], 1e-9)
+    if gain < LEAST_GAIN:
+        yield (
+            f"mutual information hardly grew by the warp ({figures['mutual_information_after']:.3g} bits with it, "
+            f"{figures['mutual_information_affine']:.3g} without), and labels may lie better without it: look at the "
+            "checkerboard, and use affine, or images of the same contrast, such as FA and FA"
+        )

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine, in_grid, voxel_sizes_mm
-from napari_gpubio.registration.model import Transform
+from napari_gpubio.registration.model import Transform, Warp
 
 Array = npt.NDArray[Any]
 _BLOCK = 1 << 19  # voxels that are looked up together
@@ -36,17 +36,27 @@ def resampled(
     array([[[    0, 12000, 12000,     0]]])
     """
     x, y, z = (int(n) for n in shape[:3])
-    matrix = np.asarray(grid, float)
-    for one in reversed(transforms):
-        matrix = one.matrix @ matrix
-    matrix = np.linalg.inv(affine) @ matrix
+    parts, matrix = _parts(affine, transforms, grid)
     found = np.zeros((x, y, z, *array.shape[3:]), np.result_type(array.dtype, np.float32) if linear else array.dtype)
     slabs = max(1, _BLOCK // max(1, y * z))
     for first in range(0, x, slabs):
         part = found[first : first + slabs]
         voxels = np.moveaxis(np.indices(part.shape[:3], dtype=float), 0, -1) + np.array([first, 0, 0])
+        for before, warp in parts:
+            voxels = warp.moved(apply_affine(before, voxels))
         _look_up(array, apply_affine(matrix, voxels), part, linear=linear)
     return found
+
+
+def _parts(affine: Array, transforms: Sequence[Transform], grid: Array) -> tuple[list[tuple[Array, Warp]], Array]:
+    """What takes voxels of the grid to those of the image: matrices, each with the warp after it, and the last one."""
+    parts, matrix = list[tuple[Array, Warp]](), np.asarray(grid, float)
+    for one in reversed(transforms):
+        for warp in one.warps:
+            parts.append((matrix, warp))
+            matrix = np.eye(4)
+        matrix = one.matrix @ matrix
+    return parts, np.linalg.inv(affine) @ matrix
 
 
 def _look_up(array: Array, at: Array, out: Array, *, linear: bool) -> None:

@@ -1,5 +1,6 @@
-"""Registration of an image to another one: mutual information, from coarse to fine, by SimpleITK."""
+"""Registration of an image to another one: mutual information by SimpleITK, from coarse to fine, and a warp by DIPY."""
 
+import dataclasses
 import threading
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
@@ -9,21 +10,22 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import looks_like_labels
-from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
-from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.registration.model import Transform, sitk
-from napari_gpubio.registration.quality import doubts, foreground, mutual_information, overlap, shape_of
+from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm, voxel_volume_mm3
+from napari_gpubio.core.steps import Step, driven, with_step
+from napari_gpubio.registration.model import Transform, is_sheared, sitk
+from napari_gpubio.registration.quality import doubts, foreground, mutual_information, overlap, shape_of, warp_figures
 from napari_gpubio.registration.resample import resampled
 from napari_gpubio.registration.settings import RegistrationSettings
+from napari_gpubio.registration.syn import dipy_syn, warp_steps
 
 Array = npt.NDArray[Any]
 _LEVELS = (4.0, 2.0, 1.0)  # edges of the cubes of each, in those of the last
 _MOST_VOXELS = 160  # along the longest edge of the last level
+_MOST_BENT = 1_200_000  # voxels of the grid of a warp
 _DRAWN, _BINS, _SEED = 40_000, 32, 1  # voxels that count in each level, bins of the joint histogram
 _FIRST_STEPS = (4.0, 2.0, 1.0)  # of the optimizer; an affine transform goes astray with such long ones
 _OF_AFFINE = 0.2
 _TRIED, _GO_ON = 8, 3  # iterations of each start, and how many of them go on
-_SHEARED = 1e-3  # edges of a voxel
 _TURNS_DEGREES = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
 _TOTAL = 6
 
@@ -69,10 +71,9 @@ class _Image(NamedTuple):
         image.SetDirection(rotation_of(self.affine).ravel().tolist())
         return image
 
-    def on(self, fixed: "_Image", matrix: Array) -> Array:
+    def on(self, fixed: "_Image", transform: Transform) -> Array:
         """Its values on the grid of another image."""
-        one = (Transform(matrix=matrix),)
-        return resampled(self.values, self.affine, one, fixed.values.shape, fixed.affine, linear=True)
+        return resampled(self.values, self.affine, (transform,), fixed.values.shape, fixed.affine, linear=True)
 
 
 def _on_cubes(values: Array, affine: Array, edge_mm: float) -> _Image:
@@ -90,9 +91,7 @@ def _on_cubes(values: Array, affine: Array, edge_mm: float) -> _Image:
 
 def _as_it_is(values: Array, affine: Array, edge_mm: float) -> _Image:
     """An image on its own grid; one with sheared voxels, which SimpleITK has not, on cubes."""
-    shear = np.abs(affine[:3, :3] - rotation_of(affine) * voxel_sizes_mm(affine)).max()
-    is_straight = shear < _SHEARED * voxel_sizes_mm(affine).min()
-    return _Image(values, affine) if is_straight else _on_cubes(values, affine, edge_mm)
+    return _on_cubes(values, affine, edge_mm) if is_sheared(affine) else _Image(values, affine)
 
 
 class _Search(NamedTuple):
@@ -163,6 +162,8 @@ def register_steps(
     """
     sitk()
     settings = settings or RegistrationSettings()
+    if settings.method == "nonlinear":
+        dipy_syn()
     one = _checked(fixed, names[1], is_moving=False), np.asarray(fixed_affine, float)
     two = _checked(moving, names[0], is_moving=True), np.asarray(moving_affine, float)
     yield Step(0, _TOTAL, "resampling both images")
@@ -180,15 +181,34 @@ def register_steps(
     _, affine = search.improve(*pairs[1], _as_affine(rigid), 1)
     yield Step(4, _TOTAL, "last level")
     last = _as_it_is(*one, edge), _as_it_is(*two, edge / 2)
-    metric, found = search.improve(*last, affine if settings.method == "affine" else rigid, 2)
+    metric, found = search.improve(*last, rigid if settings.method == "rigid" else affine, 2)
+    whole = Transform(matrix=_matrix(found), complete=not search.is_stopped())
+    if settings.method == "nonlinear" and whole.complete:
+        whole = yield from _bent(whole.matrix, one, two, search)
     yield Step(5, _TOTAL, "measuring what was found")
-    figures = {"final_metric": metric, **_mirrored(search, pairs[1], found), **_measured(*pairs[2], _matrix(found))}
+    figures = {"final_metric": metric, **_mirrored(search, pairs[1], found), **_measured(*pairs[2], whole)}
     figures["largest_scaling_of_an_affine"] = shape_of(_matrix(affine))["largest_scaling"]
-    notes = doubts(figures, settings.method)
-    return Transform(matrix=_matrix(found), figures=figures, notes=notes, complete=not search.is_stopped())
+    return dataclasses.replace(whole, figures=figures, notes=doubts(figures, settings.method))
 
 
 register = driven(register_steps)
+
+
+def _bent(
+    matrix: Array, fixed: tuple[Array, Array], moving: tuple[Array, Array], search: _Search
+) -> Generator[Step, None, Transform]:
+    """A matrix after the warp that goes with it; it alone if that is stopped."""
+    volume = np.prod(fixed[0].shape) * voxel_volume_mm3(fixed[1])
+    edge = max(float(voxel_sizes_mm(fixed[1]).min()), float(np.cbrt(volume / _MOST_BENT)))
+    one, two = _on_cubes(*fixed, edge), _on_cubes(*moving, edge)
+    before = two.on(one, Transform(matrix=matrix))
+    steps = warp_steps(one.values, before, one.affine, search.iterations, search.stop)
+    found = yield from with_step(
+        steps, lambda step: Step(4 * step.total + step.done, _TOTAL * step.total, step.message)
+    )
+    if found is None:
+        return Transform(matrix=matrix, complete=False)
+    return Transform(matrix=matrix, warps=(found.there,), inverse_warps=(found.back,))
 
 
 def _starts(fixed: _Image, moving: _Image) -> Iterator[Any]:
@@ -229,13 +249,17 @@ def _mirrored(search: _Search, pair: tuple[_Image, _Image], found: Any) -> dict[
     }
 
 
-def _measured(fixed: _Image, moving: _Image, matrix: Array) -> dict[str, float]:
-    """What images and masks say of a transform, and of the headers before it."""
+def _measured(fixed: _Image, moving: _Image, whole: Transform) -> dict[str, float]:
+    """What images and masks say of a transform, of its linear part, and of the headers before it."""
     brain, other = foreground(fixed.values), _Image(foreground(moving.values).astype(np.float32), moving.affine)
     points = apply_affine(fixed.affine, np.argwhere(brain)[::7])
-    moved = np.linalg.norm(apply_affine(matrix, points) - points, axis=-1)
+    moved = np.linalg.norm(whole.moved(points) - points, axis=-1)
     figures = {"least_displacement_mm": float(moved.min()), "largest_displacement_mm": float(moved.max())}
-    for when, one in (("before", np.eye(4)), ("after", matrix)):
-        figures[f"mutual_information_{when}"] = mutual_information(fixed.values, moving.on(fixed, one))
-        figures[f"overlap_{when}"] = overlap(brain, other.on(fixed, one) > 0.5)
-    return {**figures, **shape_of(matrix)}
+    linear = Transform(matrix=whole.matrix)
+    for when, one in (("before", Transform(matrix=np.eye(4))), ("affine", linear), ("after", whole)):
+        if when != "affine" or whole.warps:
+            figures[f"mutual_information_{when}"] = mutual_information(fixed.values, moving.on(fixed, one))
+            figures[f"overlap_{when}"] = overlap(brain, other.on(fixed, one) > 0.5)
+    for warp in whole.warps:
+        figures |= warp_figures(warp, points)
+    return {**figures, **shape_of(whole.matrix)}

@@ -5,14 +5,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.denoise.samples import noisy_head
-from napari_gpubio.registration import Transform, resampled
+from napari_gpubio.registration import Transform, Warp, resampled
 
 NEEDS_SITK = "SimpleITK is not installed: python -m pip install SimpleITK"
+STEPS = 8  # of a warp that is made of small ones
 SHIFT_MM = (100.0, -60.0, 40.0)
+
+
+def needs_dipy():
+    return pytest.importorskip("dipy", reason="DIPY is not installed: python -m pip install dipy")
 
 
 def needs_sitk():
@@ -56,3 +62,28 @@ def largest_error_mm(matrix, truth):
     head = scan()
     points = apply_affine(head.affine, np.argwhere(head.labels)[::50])
     return np.linalg.norm(apply_affine(matrix, points) - apply_affine(truth, points), axis=1).max()
+
+
+@functools.cache
+def bent(largest_mm=12.0):
+    """Its T1, with structure, bent by a smooth warp of some mm, an affine transform apart, and where voxels lie."""
+    head, shape = scan(), scan().t1.shape
+    rng = np.random.default_rng(3)
+    structure = gaussian_filter(rng.normal(size=shape), 1.2)
+    fixed = (head.t1 * (1 + 0.15 * structure / structure.std())).astype(np.float32)
+    velocity = np.stack([gaussian_filter(rng.normal(size=shape), 5.0) for _ in range(3)], -1)
+    velocity *= largest_mm / np.linalg.norm(velocity, axis=-1).max() / STEPS
+    linear = turned((3, -2, 4), (4.0, -3.0, 2.0), (1.04, 0.97, 1.02))
+    there, back = (
+        Transform(matrix=matrix, warps=(Warp(displacements=sign * velocity, affine=head.affine),) * STEPS)
+        for matrix, sign in ((np.eye(4), 1), (np.eye(4), -1))
+    )
+    through = (Transform(matrix=np.linalg.inv(linear)), back)[::-1]
+    t1 = resampled(fixed, head.affine, through, shape, head.affine, linear=True)
+    labels = resampled(head.labels, head.affine, through, shape, head.affine, linear=False)
+    centers = apply_affine(head.affine, np.moveaxis(np.indices(shape), 0, -1))
+    truth = apply_affine(linear, there.moved(centers))
+    t1 += rng.normal(0, 8, shape) * (t1 > 0)
+    return SimpleNamespace(
+        fixed=fixed, t1=t1, labels=labels, centers=centers[head.labels > 0], truth=truth[head.labels > 0]
+    )

@@ -15,7 +15,7 @@ from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.registration import RegistrationSettings, Transform
 from napari_gpubio.registration.io import write_transform
 from napari_gpubio.registration.operations import OpenTransform, Register, TransformImage, TransformLabels
-from tests.registration.samples import moved, needs_sitk, scan, turned
+from tests.registration.samples import moved, needs_dipy, needs_sitk, scan, turned
 from tests.shell import run_verb
 
 QUICK = ("--iterations", 2)
@@ -48,6 +48,19 @@ def test_from_a_t1_to_labels_on_the_scan_in_two_commands(files, capsys):
     atlas = read_atlas(out)
     assert atlas.names == {17: "gray matter", 12_000: "white matter"}
     assert atlas.labels.shape == scan().b0.shape
+
+
+def test_a_warp_from_image_to_labels_and_back(files, capsys):
+    needs_sitk(), needs_dipy()
+    moving, fixed, there, back = (files / name for name in ("t1.nii.gz", "b0.nii.gz", "there.h5", "back.h5"))
+    outputs = ("--transform-out", there, "--inverse-out", back, "--method", "nonlinear")
+    assert run_verb("register", moving, "--onto", fixed, *outputs, *QUICK) == 0
+    assert "Jacobian" in capsys.readouterr().out
+    out = files / "labels_on.nii.gz"
+    assert run_verb("transform-labels", files / "labels.nii.gz", "--through", there, "--onto", fixed, "--out", out) == 0
+    assert read_atlas(out).labels.shape == scan().b0.shape
+    assert run_verb("transform-image", fixed, "--through", back, "--onto", moving, "--out", out, "--force") == 0
+    assert read_volume(out)[0].shape == moved().t1.shape
 
 
 def test_a_scan_stands_for_its_mean(tmp_path, capsys):
