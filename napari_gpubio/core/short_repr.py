@@ -36,13 +36,9 @@ def short_repr(value: Any) -> str:
 
 def _in_a_line(value: Any, told: Sequence[tuple[Any, Any]]) -> str:
     """The text of a dataclass whose fields are too long for a line: without the last ones that are no plain numbers."""
-    shown = [
-        (one.name, part) for one, part in told if not (isinstance(part, int | float | str) and part == one.default)
-    ]
-    texts = {name: _in_a_word(part) for name, part in shown}
-    parts = [
-        name for name, part in shown if texts[name] and (_is_array(part) or _is_collection(part) or _is_part(part))
-    ]
+    shown = {one.name: part for one, part in told if not _is_usual(one, part)}
+    texts = {name: _in_a_word(part) for name, part in shown.items()}
+    parts = [name for name, part in shown.items() if texts[name] and not isinstance(part, int | float | str | Path)]
     rest = ""
     while len(text := _joined(value, texts, rest)) > _LINE and len(parts) > 1:
         del texts[parts.pop()]
@@ -78,6 +74,10 @@ def _in_a_word(value: Any) -> str:
     if _is_collection(value) and text:
         return f"<{len(value):,} items>"
     return text
+
+
+def _is_usual(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    return isinstance(value, int | float | str) and bool(value == field.default)
 
 
 def _is_part(value: Any) -> bool:
