@@ -120,12 +120,15 @@ class WarmUp:
     run
         Calls a public verb on the CPU.
     functions
-        How many functions it compiles where the warm-ups before it have been run.
+        How many functions it compiles where the warm-ups before it, and those that it needs, have been run.
+    needs
+        Warm-ups of other engines that compile what it uses of them, for instance ``"diffusion/tensor fit"``.
     """
 
     name: str
     run: Callable[[], object]
     functions: int = 0
+    needs: tuple[str, ...] = ()
 
 
 def run_check(check: Check, device: Device) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.numbers import number_text, short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.text import one_line
 
@@ -54,7 +55,7 @@ class Fact:
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(ShortRepr):
     """A volume, of which three slices are shown, or a plane.
 
     Parameters
@@ -121,7 +122,7 @@ class Slices:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class Lines(ShortRepr):
     """Lines in world mm, such as fibers, colored by direction: line ``n`` is ``points[offsets[n]:offsets[n + 1]]``."""
 
     name: str
@@ -150,7 +151,7 @@ class Curves:
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(ShortRepr):
     """A matrix whose rows and columns have names."""
 
     name: str

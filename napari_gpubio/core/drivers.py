@@ -20,11 +20,12 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import compiling
 
 
-class Problem:
+class Problem(ShortRepr):
     """What there is to do; a subclass stands in the package of its backends, the modules ``cpu`` and ``gpu``.
 
     Only ``items`` and `memory` must be given, and they, too, only if it is done item by item, and on GPUs.

@@ -1,7 +1,6 @@
 """Results as other programs take them: tables of pandas, labeled arrays of xarray, and arrays by NumPy's protocols."""
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping
 from functools import singledispatch
 from typing import Any, ClassVar
 
@@ -10,46 +9,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.describe import Curves, Item, Matrix, Rows, Slices, items_of
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import is_oblique, world_axes_of
 from napari_gpubio.core.submodules import extra
 from napari_gpubio.core.text import first_of, words_of
 
 Array = npt.NDArray[Any]
 _ERROR = "standard error"
-_FEW, _SHOWN = 6, 100  # values that are printed, and characters of one that is not of this package
-
-
-class ShortRepr:
-    """Base of dataclasses with arrays, of which `repr` tells shapes and types, not what is in them.
-
-    ``Transform(matrix=4 x 4 float64, complete=True)``: fields with nothing in them are left out.
-    """
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if "__repr__" not in cls.__dict__:  # `dataclass` keeps one that stands in the class itself
-            cls.__repr__ = _short_repr  # type: ignore[method-assign]
-
-
-def _short_repr(value: Any) -> str:
-    if not dataclasses.is_dataclass(value):
-        return object.__repr__(value)
-    texts = ((one.name, _field_text(getattr(value, one.name))) for one in dataclasses.fields(value) if one.repr)
-    return f"{type(value).__name__}({', '.join(f'{name}={text}' for name, text in texts if text)})"
-
-
-def _field_text(value: Any) -> str:
-    """What `repr` tells of a field; nothing of None and of what is empty."""
-    if isinstance(shape := getattr(value, "shape", None), tuple) and hasattr(value, "dtype"):
-        return f"{' x '.join(map(str, shape))} {value.dtype}" if shape else repr(value.item())
-    if value is None or (isinstance(value, Sized) and not isinstance(value, ShortRepr) and len(value) == 0):
-        return ""
-    if isinstance(value, tuple | list | set | frozenset | Mapping) and (len(value) > _FEW or len(repr(value)) > _SHOWN):
-        return f"<{len(value):,} items>"
-    text = repr(value)
-    return text if len(text) <= _SHOWN or isinstance(value, ShortRepr) else f"{text[:_SHOWN]}..."
 
 
 class Described(ShortRepr):

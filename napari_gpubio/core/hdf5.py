@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.short_repr import ShortRepr
 
 Array = npt.NDArray[Any]
 MAX_VALUES = 100_000
@@ -45,7 +46,7 @@ DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError,
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Hdf5Content:
+class Hdf5Content(ShortRepr):
     """What was found in a file, by path (``/nirs/probe``).
 
     Parameters

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.volumes import check_declared_size, check_memory, damaged, usable_affine
 
 Array = npt.NDArray[Any]

@@ -14,6 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.core.operations.layer_sources import array_of, layer_grid, place_of
 from napari_gpubio.core.quantity import Quantity, quantity_of
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned
 
@@ -25,7 +26,7 @@ _PLACE = ("scale", "translate", "rotate", "shear")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LayerVolume:
+class LayerVolume(ShortRepr):
     """An image layer as it was when it was read; the layer itself may be gone since."""
 
     name: str

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.denoise.inputs import SKIP_GAPS, checked_mask, checked_reals
 from napari_gpubio.denoise.kernels.anlm.tally import koay
 from napari_gpubio.denoise.settings import DenoiseSettings
@@ -36,7 +37,7 @@ _LOOKED_AT = 96  # voxels along each axis, in the middle of a volume, that tell 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SeriesNoise:
+class SeriesNoise(ShortRepr):
     """The noise of a series.
 
     Parameters

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.exchange import GriddedArray
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
@@ -229,7 +230,7 @@ class Cache:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Eigen:
+class Eigen(ShortRepr):
     """Eigen-decomposition of a tensor field.
 
     Parameters

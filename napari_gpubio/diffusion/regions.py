@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.exchange import GriddedArray
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, checked_affine, in_mask, nearest_voxels, same_grid, voxel_volume_mm3
 
 Array = npt.NDArray[Any]
@@ -31,7 +32,7 @@ class AnyRegion:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Region(AnyRegion):
+class Region(AnyRegion, ShortRepr):
     """Some voxels of a grid.
 
     Parameters

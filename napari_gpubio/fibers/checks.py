@@ -185,8 +185,9 @@ def _flow_once() -> None:
     routes(fixels, one, other, device="cpu")
 
 
+_FIT, _FODS = "diffusion/tensor fit", "diffusion/spherical deconvolution"
 WARMUPS = (
-    WarmUp(name="fiber tracking", run=_track_once, functions=47),
-    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=45),
-    WarmUp(name="flow along fixels", run=_flow_once, functions=59),
+    WarmUp(name="fiber tracking", run=_track_once, functions=42, needs=(_FIT,)),
+    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=25, needs=(_FIT, _FODS)),
+    WarmUp(name="flow along fixels", run=_flow_once, functions=59, needs=(_FIT, _FODS)),
 )

@@ -16,6 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.settings import Settings, Words, part
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.core.steps import drive
 from napari_gpubio.diffusion.fods.harmonics import coefficient_count
@@ -277,7 +278,7 @@ def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Launch:
+class Launch(ShortRepr):
     """The seeds and directions of one run.
 
     Parameters

@@ -81,16 +81,18 @@ def findings_of(took_ms: Sequence[float], most_ms: float, of: str) -> list[Findi
 
 
 def _pack_and_pick() -> None:
-    """Pack, color and pick two short lines."""
+    """Pack, color, cut and pick two short lines."""
     from napari_gpubio.gui.lines import ByDirection, ByNumber, pack_lines, painted
     from napari_gpubio.gui.lines.nearest import nearest_line, ray_frame
+    from napari_gpubio.gui.lines.slabs import SegmentOrder, ends_of
 
     points = np.arange(12, dtype=np.float32).reshape(4, 3)
     numbers: dict[str, Any] = {"length_mm": np.ones(2), "fa": np.ones(2, np.float32)}
-    lines = pack_lines(points, [0, 2, 4], per_fiber=numbers, paint=ByDirection())
+    lines = pack_lines(points[:, ::-1], [0, 2, 4], per_fiber=numbers, paint=ByDirection())
     for name in numbers:
         painted(lines, ByNumber(name, (0.0, 1.0)))
+    ends_of(SegmentOrder(lines, 2).within(0.0, 1.0), lines.vertices)
     nearest_line(lines, ray_frame(np.eye(3), np.zeros(3), (0, 0, 0), (1, 0, 0)), 1.0)
 
 
-WARMUPS = (WarmUp(name="streamlines", run=_pack_and_pick, functions=24),)
+WARMUPS = (WarmUp(name="streamlines", run=_pack_and_pick, functions=29),)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import (
+    QApplication,
     QButtonGroup,
     QFormLayout,
     QHBoxLayout,
@@ -328,6 +329,14 @@ def fill_column(owner: QWidget, *parts: QWidget | QLayout | None, spacing: int =
             column.addWidget(part)
         else:
             column.addLayout(part)
+
+
+def lay_out_around(widget: QWidget) -> None:
+    """Give what is around a widget of another size its place now, from inside to outside as Qt does in some turns."""
+    around = widget.parentWidget() if widget.isVisible() else None
+    while around is not None and not around.isWindow():
+        QApplication.sendPostedEvents(around, QEvent.Type.LayoutRequest)
+        around = around.parentWidget()
 
 
 def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:

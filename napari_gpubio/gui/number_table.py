@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.forms import tip_of
+from napari_gpubio.gui.forms import lay_out_around, tip_of
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.typed_rows import Column
 
@@ -225,7 +225,11 @@ class NumberTable(CopyingView, QTreeWidget):
         headings = self._headings()
         lines = len(headings) + sum(heading.childCount() for heading in headings if heading.isExpanded())
         line = self.sizeHintForRow(0) if headings else 0
-        self.setFixedHeight(min(lines * line + 2 * self.frameWidth() + 2, _MAX_PIXELS))
+        height = min(lines * line + 2 * self.frameWidth() + 2, _MAX_PIXELS)
+        before = self.height()
+        self.setFixedHeight(height)
+        if height != before:
+            lay_out_around(self)  # else it covers what is below until the event loop has come round to all of them
 
 
 def _fill(item: QTreeWidgetItem, row: Number) -> None:

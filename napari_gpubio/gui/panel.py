@@ -43,8 +43,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     marks_stale = True  # whether a result says that the inputs have changed since; not where parts of the panel do
     runs_after_undo = False  # whether its results are made again rather than kept
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
+    warms_first: tuple[str, ...] = ()  # those of their warm-ups that a run needs; it waits for no others
     run_finished = Signal()
-    warmed = Signal()  # the CPU backend has been compiled, or could not be
+    warmed = Signal()  # some or all of the CPU backend has been compiled, or could not be
     device_changed = Signal()
 
     def __init__(self, viewer: Any, *, run_text: str = "Run") -> None:
@@ -60,8 +61,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._current_display: RunDisplay = self  # that of the run under way
         self._has_preview = False  # of it is shown
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
-        self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
+        self._warmup = self._awaited = self._connected(BackgroundWarmup((*self.warms_first, *self.warms), self))
         self._runs_when_warm = False
+        self._needed: tuple[str, ...] = ()  # what the run that waits, or the last one, needs compiled
         self._warmup_status = ""
         self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
         self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
@@ -170,13 +172,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         preview
             Called with what they have so far; None: nothing is shown of it.
         warms
-            Engines of others that it needs; Stop ends their compilation, too.
+            What it needs compiled, as a run of the inputs by default; Stop ends that of engines of others.
         """
         if self.running or self.waiting:
             self.note_while_running("A run is under way. Wait for it to finish, or press Stop first.")
             return
         self._other = make, ShownBy(show, preview)
-        if warms:
+        self._needed = warms or self.needs()
+        if not {name.partition("/")[0] for name in warms} <= {*self.warms}:
             self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
 
@@ -371,27 +374,35 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     # -- compiling the CPU backend ahead ---------------------------------------------------------------------------
 
+    def needs(self) -> tuple[str, ...]:
+        """What the next run of the inputs needs compiled: warm-ups, or all of `warms` where none are known."""
+        return self.warms_first or self.warms
+
     def must_warm_up(self) -> bool:
-        """Whether the chosen device is a CPU whose backend is not compiled yet; that begins, and ends with `warmed`."""
-        if begins := self._begins(self._warmup):
+        """Whether the device is a CPU, and what a run needs is not compiled yet; that begins, and `warmed` tells."""
+        needed = self.needs()
+        if begins := self._begins(self._warmup, needed):
+            self._needed = needed
             self._show_warmup()
         return begins
 
-    def _begins(self, warmup: BackgroundWarmup) -> bool:
+    def _begins(self, warmup: BackgroundWarmup, needed: tuple[str, ...]) -> bool:
         """Begin to compile, if it is needed; returns whether it is."""
-        if not self._device.uses_cpu or not warmup.is_needed:
+        if not self._device.uses_cpu or not warmup.lacks(needed):
             return False
-        warmup.start()
+        warmup.start(needed)
         return True
 
     def _connected(self, warmup: BackgroundWarmup) -> BackgroundWarmup:
-        warmup.progressed.connect(self._show_warmup)
+        warmup.progressed.connect(self._on_compiled)
         warmup.finished.connect(self._on_warm)
         return warmup
 
     def _waits_for_warmup(self) -> bool:
-        """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
-        if not self._begins(self._awaited):
+        """Put a run on the CPU off until what it needs is compiled; it then starts by itself."""
+        if self._other is None:
+            self._needed = self.needs()
+        if not self._begins(self._awaited, self._needed):
             self._end_waiting()
             return False
         self._runs_when_warm = True
@@ -400,13 +411,28 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._show_warmup()
         return True
 
-    def _show_warmup(self, *_: Any) -> None:
-        self._warmup_status = self._awaited.progress_text
+    def _show_warmup(self) -> None:
+        names = self._needed if self._awaited.lacks(self._needed) else self._awaited.names
+        self._warmup_status = self._awaited.progress_text(names)
         self.show_progress(self._warmup_status)
 
-    def _on_warm(self, problem: str) -> None:
+    def _on_compiled(self, _: int) -> None:
+        """Start what waits once all that it needs is compiled; the rest goes on, silently where the line is taken."""
+        if not self._awaited.lacks(self._needed):
+            if self._runs_when_warm:
+                self._clear_warmup()
+                self._end_waiting()
+                self._start_run()
+            self.warmed.emit()
+        if self.status in ("", self._warmup_status):
+            self._show_warmup()
+
+    def _clear_warmup(self) -> None:
         if self.status == self._warmup_status:  # and not that of a run which has ended meanwhile
             self.show_status("")
+
+    def _on_warm(self, problem: str) -> None:
+        self._clear_warmup()
         if problem:
             logger.warning("the CPU backend could not be compiled ahead: %s", problem)
         if self._runs_when_warm and not self._awaited.is_running:

@@ -76,22 +76,24 @@ DISABLED = "NAPARI_GPUBIO_NO_WARMUP"
 
 
 class BackgroundWarmup(QObject):
-    """Warms engines that are not warm already.
+    """Warms engines, or what they list as warm-ups, in a process of its own.
 
     ``progressed`` carries the number of functions compiled so far, ``finished`` an error message, empty if all is well.
 
     Parameters
     ----------
-    engines
-        Their names, and ``gui`` for streamlines.
+    names
+        Of engines (and ``gui`` for streamlines) or of warm-ups (``fibers/fiber tracking``), the most needed one first.
     """
 
     progressed = Signal(int)
     finished = Signal(str)
 
-    def __init__(self, engines: Sequence[str], parent: QObject | None = None) -> None:
+    def __init__(self, names: Sequence[str], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.engines, self.compiled = tuple(engines), 0
+        self.names, self.compiled = tuple(names), 0
+        self._before = 0  # functions that were compiled when the warm-up under way began
+        self._first: tuple[str, ...] = ()  # names that come first
         self._begun = 0.0
         self._has_failed = False  # then functions are compiled where they are used
         self.process: QProcess | None = None
@@ -101,32 +103,37 @@ class BackgroundWarmup(QObject):
         """Whether the process is at work."""
         return self.process is not None
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether the machine code is not there yet, and can be made ahead."""
+    def lacks(self, names: Sequence[str]) -> bool:
+        """Whether machine code is not there yet, and can be made ahead."""
         if self._has_failed or os.environ.get(DISABLED) == "1":
             return False
-        return not all(map(warmup.is_warm, self.engines))
+        return not all(map(warmup.is_warm, names))
 
-    @property
-    def progress_text(self) -> str:
-        """A sentence for the user."""
-        total = max(sum(map(warmup.function_count, self.engines)), self.compiled)
+    def progress_text(self, names: Sequence[str]) -> str:
+        """A sentence for the user, who waits for some of the names."""
+        left, total = warmup.function_counts(*names)
+        left = max(0, left - (self.compiled - self._before))
         waited = time.monotonic() - self._begun if self.compiled >= _ENOUGH else 0.0
-        left = waited / max(self.compiled, 1) * (total - self.compiled)
-        estimate = f", {left:.0f} s left" if left >= 1 else ""
-        return f"Preparing the CPU engine, once for this machine: {self.compiled} of {total} functions{estimate}"
+        seconds = waited / max(self.compiled, 1) * left
+        estimate = f", {seconds:.0f} s left" if seconds >= 1 else ""
+        return f"Preparing the CPU engine, once for this machine: {total - left} of {total} functions{estimate}"
 
-    def start(self) -> None:
-        """Begin, if it is needed and has not begun."""
-        if self.is_running or not self.is_needed:
+    def start(self, first: Sequence[str] = ()) -> None:
+        """Begin, if anything is needed; what is given comes first, also where the process is at work."""
+        first, names = tuple(first), tuple(dict.fromkeys((*first, *self.names)))
+        if not self.lacks(names):
             return
-        self._begun = time.monotonic()
+        if self.process is not None:
+            if first != self._first:
+                self._first = first
+                self.process.write("".join(f"{name}\n" for name in first).encode())
+            return
+        self._begun, self._first = time.monotonic(), first or self.names
         process = self.process = QProcess(self)
         process.readyReadStandardOutput.connect(self._on_output)
         process.finished.connect(self._on_finished)
         process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)
-        program, *arguments = warmup.command(*self.engines)
+        program, *arguments = warmup.command(*names)
         process.start(program, arguments)
 
     def stop(self) -> None:
@@ -142,8 +149,11 @@ class BackgroundWarmup(QObject):
     def _on_output(self) -> None:
         process: Any = self.process
         lines = bytes(process.readAllStandardOutput()).decode().split()
+        for count in map(int, lines):
+            if count == self.compiled:  # the end of a warm-up
+                self._before = count
+            self.compiled = count
         if lines:
-            self.compiled = int(lines[-1])
             self.progressed.emit(self.compiled)
 
     def _on_finished(self, status: int, *_: Any) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.layered.quantities import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.settings import ring_area_mm2
@@ -104,7 +105,7 @@ _COLUMNS = ("curve", "coordinate", "coordinate_unit", "at", "value", "standard_e
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve:
+class Curve(ShortRepr):
     """Values along one coordinate.
 
     Parameters

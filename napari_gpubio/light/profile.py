@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.optics.detectors import Detector

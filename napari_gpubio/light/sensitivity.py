@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import position_text
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.light.reciprocity import check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.optics.estimates import Estimate

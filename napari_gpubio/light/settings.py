@@ -8,6 +8,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.detectors import FACES, AnyDetector
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import AnySource, Source, all_sources
@@ -105,7 +106,7 @@ class LightSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LightCase:
+class LightCase(ShortRepr):
     """Everything that a simulation takes, as a file of MCX describes it or a phantom comes with it.
 
     Parameters

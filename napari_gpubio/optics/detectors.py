@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.sources import Vector
 
 Array = npt.NDArray[Any]

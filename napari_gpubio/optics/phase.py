@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 
 MAX_POINTS = 1 << 20
 _FINE = 1 << 16  # steps of the cosine, from which a density is integrated
@@ -15,7 +16,7 @@ _COSINE_TOLERANCE = 1e-6  # for rounded numbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TabulatedPhaseFunction:
+class TabulatedPhaseFunction(ShortRepr):
     """The cosine of the scattering angle at equal steps of its cumulative distribution.
 
     Photons take a uniform number u from 0 to 1, and the cosine that the table has there, interpolated linearly between

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack, MapTaker, Recording
 from napari_gpubio.speckle.stored import StoredFrames
@@ -30,7 +31,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Registered(Recording):
+class Registered(Recording, ShortRepr):
     """Frames that were shifted, and by how much (rows, columns), shape (T, 2).
 
     ``unmatched`` are the numbers of the frames that share no detail with the reference and were not shifted;

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.speckle.stored import each_frame
 
 EDGES = ("valid", "reflect", "shrink", "zero")
@@ -300,7 +301,7 @@ class NoiseModel(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DarkNoise:
+class DarkNoise(ShortRepr):
     """A camera's dark level and noise, measured for each pixel, and its gain; what is subtracted is as in `NoiseModel`.
 
     Parameters

@@ -96,6 +96,26 @@ def test_on_a_narrow_screen_panels_are_tabs_of_naparis_docks(small_window, qtbot
         small_window.window.remove_dock_widget(panel)
 
 
+@pytest.mark.parametrize("points", FONTS)
+def test_linked_views_need_no_more_height_than_naparis_own_controls(small_window, qtbot, points):
+    """Those of a volume in 3-D, which is what the panel turns the canvas to, need most."""
+    get_settings().appearance.font_size = points
+    window = small_window.window._qt_window
+    panel_walk.add_layers(small_window)
+    small_window.dims.ndisplay = 3
+    panel_walk.let_live()
+    window.layout().activate()
+    before = window.minimumSizeHint().height()
+    small_window.dims.ndisplay = 2
+    with panel_walk.shown_panel(small_window, "Linked views") as panel:
+        for is_ready in (False, True):
+            assert docking.dock_of(panel).minimumSizeHint().height() <= 100, is_ready
+            window.layout().activate()
+            assert window.minimumSizeHint().height() <= before, is_ready
+            qtbot.waitUntil(lambda: panel.is_ready, timeout=20_000)
+        assert window.height() <= HEIGHT
+
+
 def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):
     window = small_window.window._qt_window
     with panel_walk.shown_panel(small_window, panel_walk.PANELS[0]) as panel:

@@ -74,7 +74,7 @@ def cold(monkeypatch):
     warm = []
     monkeypatch.delenv(processors.DISABLED, raising=False)
     monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
-    monkeypatch.setattr(warmup, "function_count", lambda _: 15)
+    monkeypatch.setattr(warmup, "function_counts", lambda *_: (15, 15))
     monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", SLOW])
     return lambda: warm.append(True)
 
@@ -110,13 +110,39 @@ def test_a_run_waits_shows_the_progress_and_starts_by_itself(qtbot, panel, cold)
     assert panel.message == ""
 
 
+GROUPS = """
+import os, sys
+print(1, flush=True)
+print(1, flush=True)
+if os.read(0, 100).decode().split() == ["made_up/needed"]:
+    print(2, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_waits_for_what_it_needs_alone_which_comes_next(qtbot, panel, monkeypatch):
+    """The process has compiled what comes first when the run needs something else; the rest goes on meanwhile."""
+    warm, needed = [], ("made_up/needed",)
+    monkeypatch.setattr(warmup, "is_warm", lambda name: name in warm)
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", GROUPS])
+    panel.show()
+    qtbot.waitUntil(lambda: "of 15 functions" in panel.status, timeout=1000 * SECONDS)
+    panel.warms_first = needed
+    panel.run()
+    assert panel.waiting
+    warm.extend(needed)
+    qtbot.waitUntil(lambda: bool(panel.results), timeout=1000 * SECONDS)
+    assert panel.warmup_process is not None, "the rest is still compiled"
+    assert not panel.waiting
+
+
 def test_how_long_the_others_take_is_said_once_some_are_compiled(panel, cold, monkeypatch):
     monkeypatch.setattr(processors.time, "monotonic", lambda: 10.0)
     warming = processors.BackgroundWarmup(panel.warms)
     warming.compiled = 4
-    assert warming.progress_text.endswith("4 of 15 functions")
+    assert warming.progress_text(panel.warms).endswith("4 of 15 functions")
     warming.compiled = 5
-    assert warming.progress_text.endswith("5 of 15 functions, 20 s left")
+    assert warming.progress_text(panel.warms).endswith("5 of 15 functions, 20 s left")
 
 
 def test_stop_cancels_a_run_that_waits(qtbot, panel, cold):

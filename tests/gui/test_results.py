@@ -7,7 +7,7 @@ import weakref
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QLabel, QScrollArea
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
@@ -242,3 +242,20 @@ def test_a_table_does_not_lose_its_names(qtbot, width):
     assert sizes[0] >= min(table.sizeHintForColumn(0), table.viewport().width() // 2 - 1)
     assert min(sizes[1:]) >= 30
     assert value in table.topLevelItem(0).child(0).toolTip(1), "what is elided can be read"
+
+
+@pytest.mark.display
+def test_what_is_below_a_table_that_grows_makes_room_at_once(qtbot):
+    """In a panel that scrolls: else the table covers it until the event loop has come round to all that is around."""
+    area, box, below = QScrollArea(), ResultBox("nothing"), QLabel("below")
+    area.setWidget(box)
+    area.setWidgetResizable(True)
+    box.content.addWidget(below)
+    qtbot.addWidget(area)
+    area.resize(300, 200)
+    box.show_numbers([Number(group="some", name="one", text="1")])
+    with qtbot.waitExposed(area):
+        area.show()
+    box.show_numbers([Number(group=group, name=name, text="1") for group in ("some", "all") for name in "abcdefgh"])
+    assert below.y() >= box.table.geometry().bottom()
+    assert box.height() >= below.geometry().bottom()

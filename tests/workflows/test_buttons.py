@@ -226,7 +226,7 @@ def test_clean_during_a_run_disturbs_nothing(viewer, ran, qtbot):
 
 def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, monkeypatch):
     monkeypatch.delenv(processors.DISABLED, raising=False)
-    monkeypatch.setattr(warmup, "is_warm", lambda engine: engine != "denoise")
+    monkeypatch.setattr(warmup, "is_warm", lambda name: name != "denoise/fluence")
     monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", "import sys; sys.stdin.read()"])
     button(ran, "Clean").click()
     assert ran.waiting

@@ -164,3 +164,19 @@ def test_what_rounding_leaves_below_zero_is_no_light_so_that_regions_keep_theirs
     assert image.min() >= 0
     scalp = workflows.dose_by_region(few, image, device="cpu")["scalp"]
     assert scalp.mean == pytest.approx(image[domain.labels == 1].mean(dtype=float), rel=1e-6)
+
+
+@pytest.mark.long  # a truth takes many photons
+def test_the_gain_of_few_photons_is_near_that_against_the_truth():
+    """A few dim voxels, whose error halves tell hundreds of times too large, do not outweigh all others."""
+    head, source = optics.phantom.load_head_phantom(), optics.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
+    few, many = (
+        light.simulate(head, source, light.LightSettings(photons=photons, seed=seed, halves=True), device="cpu")
+        for photons, seed in ((1000, 1), (50_000, 99))
+    )
+    found, truth = workflows.clean_fluence(few, device="cpu"), many.fluence.squeeze()
+    there = (found.image > found.raw_noise) & (found.raw_noise > 0) & (truth > 0)
+    before, after = (
+        float(((x - truth)[there] ** 2 / truth[there]).sum()) for x in (few.fluence.squeeze(), found.image)
+    )
+    assert 0.4 < found.photon_multiplier / (before / after) < 1.3

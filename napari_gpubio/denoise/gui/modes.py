@@ -42,6 +42,7 @@ class DenoiseMode(QWidget):
     title: ClassVar[str]
     tip: ClassVar[str]
     verb: ClassVar[type[Denoise | DenoiseFluence]]
+    warms: ClassVar[tuple[str, ...]]
     changed = Signal()
 
     def __init__(self, viewer: Any, form: ParamForm[Any], parent: QWidget | None = None) -> None:
@@ -87,6 +88,7 @@ class AnlmMode(DenoiseMode):
     title = "adaptive non-local means"
     tip = "Weighted means of voxels whose surroundings look alike (Yuan et al. 2018)"
     verb = Denoise
+    warms = "denoise/anlm", "denoise/Rician noise"
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
@@ -152,6 +154,7 @@ class FluenceMode(DenoiseMode):
     title = "fluence (two half-buffers)"
     tip = "Monte Carlo fluence, smoothed voxel by voxel as far as two halves of the photons allow"
     verb = DenoiseFluence
+    warms = ("denoise/fluence",)
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         form = ParamForm(FluenceSettings(), skip=("cap",))  # mu_eff is not known here, so that there is no cap

@@ -161,6 +161,10 @@ class DenoisePanel(EnginePanel):
         sources |= self.image_box.sources(image)
         return Draft(image=image, verb=self.mode.verb, fields=fields, sources=sources, device=self.device)
 
+    def needs(self) -> tuple[str, ...]:
+        """What the chosen mode needs compiled."""
+        return self.mode.warms
+
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised]:
         """Read the inputs and return the run."""
         steps = run_steps(self._draft(), stop)

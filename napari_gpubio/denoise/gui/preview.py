@@ -12,6 +12,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
 from napari_gpubio.denoise.gui.run import Draft, without_previews
@@ -77,7 +78,7 @@ class ShownSlice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Preview:
+class Preview(ShortRepr):
     """A denoised slice, ready to be shown."""
 
     image: LayerVolume

@@ -12,6 +12,7 @@ from napari_gpubio.core import operations
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.operations.layer_sources import LayerSource
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult
 from napari_gpubio.denoise.gain import gain_steps
@@ -80,7 +81,7 @@ class Numbers:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Denoised:
+class Denoised(ShortRepr):
     """Result of a run, ready to be shown."""
 
     draft: Draft

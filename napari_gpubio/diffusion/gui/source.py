@@ -20,6 +20,8 @@ NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Samp
 HINT = "open a diffusion scan, or File › Open Sample"
 Source = DiffusionScan | TensorField
 Field = TensorField | FodField | FixelField
+FITTING = "diffusion/tensor fit", "diffusion/check of the gradient table"  # what is compiled to fit tensors
+DECONVOLVING = (*FITTING, "diffusion/spherical deconvolution")  # and to make FODs
 Trackable = DiffusionScan | Field
 
 

@@ -28,7 +28,7 @@ from napari_gpubio.diffusion.gui.ellipsoids import NEAR, SLICE, Ellipsoids
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
 from napari_gpubio.diffusion.gui.records import hide_signal, mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
-from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in
+from napari_gpubio.diffusion.gui.source import FITTING, is_map, is_rgb, mask_in, scan_in
 from napari_gpubio.diffusion.io.dwi import read_dwi
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import (
@@ -82,6 +82,8 @@ def _read_tensors(path: Path, maps: Sequence[str]) -> tuple[str, TensorField, Se
 
 class TensorPanel(ScanPanel):
     """Fit tensors; show scalar maps and ellipsoids."""
+
+    warms_first = FITTING
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Fit")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.exchange import ShortRepr
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine
 
 Array = npt.NDArray[Any]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, in_grid, lengths_along, voxel_volume_mm3
 from napari_gpubio.diffusion.phantom.brain import ARCH_CENTER_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
 
@@ -23,7 +24,7 @@ _PARAHIPPOCAMPAL = [(18, -42, -4), (23, -32, -12), (25, -18, -18), (25, -4, -20)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Bundle:
+class Bundle(ShortRepr):
     """A family of curves, world mm, shape (F, n, 3), with the cross-section that each stands for, shape (F,)."""
 
     name: str

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.phantom.brain import (
     B_VALUE,
@@ -37,7 +37,7 @@ FULL_SHARE = 0.92  # of the white matter of a voxel, at most, is in bundles
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CenterLine:
+class CenterLine(ShortRepr):
     """One curve of a bundle: its label, and its points in world mm, shape (n, 3)."""
 
     label: int

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.diffusion.tensors.gradient_fit import Equations, Octant
 
 Array = npt.NDArray[Any]
@@ -58,7 +59,7 @@ def log_factor(values: Array, vectors: Array, mask: npt.NDArray[np.bool_], affin
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Principal:
+class _Principal(ShortRepr):
     """The principal direction v and what belongs to it, one row for each voxel of the mask.
 
     ``largest`` eigenvalue, ``linear`` anisotropy, ``world``: v in world axes, ``vector``: in voxels per mm, ``form``:

@@ -19,6 +19,7 @@ from qtpy.QtGui import QColor
 
 from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.napari_io import FOLLOWS, KEY, Box, affine_mm, beside, carried, volume_of
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
@@ -104,7 +105,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TargetDoses:
+class TargetDoses(ShortRepr):
     """The dose (or its logarithm) at the voxels of a target, NaN elsewhere, shape (X, Y, Z) as its grid's."""
 
     target: Target

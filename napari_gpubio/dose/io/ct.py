@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.reading import members, note, noted, reading
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     LPS_TO_RAS,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, noted, reading, reads_file
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     integers_of,
@@ -130,7 +131,7 @@ def read_rtdoses(paths: Iterable[str | Path], *, unit: str | None = None) -> tup
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Grid:
+class _Grid(ShortRepr):
     """The frames of a file."""
 
     path: Path

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.dose.metrics.curve import Dvh
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SurfaceHistogram:
+class SurfaceHistogram(ShortRepr):
     """The cumulative dose-surface histogram of one structure.
 
     Parameters

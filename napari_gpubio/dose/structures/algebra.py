@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm, voxel_volume_mm3
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -25,7 +26,7 @@ _SURFACE = 0.25  # voxels that the outermost centers inside a curved surface lie
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Region:
+class Region(ShortRepr):
     """A structure as voxels.
 
     Parameters

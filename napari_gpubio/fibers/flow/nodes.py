@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import voxel_volume_mm3
 from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.model import Cache
@@ -16,7 +17,7 @@ EXCLUDED = 1  # bit of the voxels that no mass may enter
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Walls:
+class Walls(ShortRepr):
     """Regions that mass may not enter, on the grid of the ordered fixels.
 
     Parameters
@@ -35,7 +36,7 @@ class Walls:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FixelNodes:
+class FixelNodes(ShortRepr):
     """Fixels that are strong enough, in an order that does not depend on their storage.
 
     A node is a fixel followed one way: node 2 f is fixel f along its direction, node 2 f + 1 against it.

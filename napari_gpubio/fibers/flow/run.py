@@ -160,16 +160,18 @@ def needed_memory(
     settings: FlowSettings | None = None,
     *,
     include: Sequence[AnyRegion] = (),
+    exclude: Sequence[AnyRegion] = (),
     device: str | Device = "auto",
 ) -> Memory:
     """Memory that `flow` takes besides the fixels, at most; arguments are those of `flow_steps`.
 
     Its visits are as many as if the mass of each region reached all fixels; in brains they are a tenth of that.
     """
-    problem, _ = transport_problem(field, regions, settings or FlowSettings())
+    problem, _ = transport_problem(field, regions, settings := settings or FlowSettings())
     visits = problem.items * problem.nodes.count
-    ways = 1 << len(include)
-    return dataclasses.replace(problem.memory(choose_device(device)), results=4 * (1 + ways) * visits)
+    ways = nodes_through(field, settings, include, exclude)
+    walled = dataclasses.replace(problem, nodes=ways[0][1])
+    return dataclasses.replace(walled.memory(choose_device(device)), results=4 * (1 + len(ways)) * visits)
 
 
 def flow_of(

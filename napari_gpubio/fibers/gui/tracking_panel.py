@@ -28,6 +28,8 @@ from napari_gpubio.diffusion.gui.records import (
     record_of_field,
 )
 from napari_gpubio.diffusion.gui.source import (
+    DECONVOLVING,
+    FITTING,
     HINT,
     NO_TENSORS,
     Field,
@@ -76,6 +78,8 @@ from napari_gpubio.tractograms.model import Tractogram
 if TYPE_CHECKING:
     import napari.viewer
 
+_IN_TENSORS = (*FITTING, "fibers/fiber tracking", "gui/streamlines")
+_IN_FODS = "fibers/streamlines in FODs", "gui/streamlines"
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
 
@@ -85,6 +89,7 @@ class TrackingPanel(EnginePanel):
 
     marks_stale = False  # each bundle says so of itself
     warms = ("diffusion", "fibers", "gui")
+    warms_first = _IN_TENSORS
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Track")
@@ -318,7 +323,7 @@ class TrackingPanel(EnginePanel):
             self.seed_box.region_box.choose(labels, 1)
             self.show_status(f"{np.count_nonzero(voxels):,} voxels of white matter; press Track")
 
-        self.run_other(make, show)
+        self.run_other(make, show, warms=FITTING)
 
     def track_to_file(self, path: str | Path) -> None:
         """Trace with the inputs as they stand and write the fibers to a file as they come; nothing is shown."""
@@ -336,7 +341,8 @@ class TrackingPanel(EnginePanel):
             return (yield from track_to_file_steps(str(path), field, seeds, *how, device=draft.device, stop=stop))
 
         name = Path(path).name
-        self.run_other(make, lambda count: self.show_status(f"{self.status}: {count:,} fibers in {name}"))
+        show = lambda count: self.show_status(f"{self.status}: {count:,} fibers in {name}")  # noqa: E731
+        self.run_other(make, show)
 
     def _on_bundles(self) -> None:
         current = self.bundles.current
@@ -360,7 +366,7 @@ class TrackingPanel(EnginePanel):
             self.source_box.choose(self.fod_offer.layer)
         elif wanted is not None:
             device = self.device
-            self.run_other(lambda stop: wanted.steps(device, stop), self._show_fods)
+            self.run_other(lambda stop: wanted.steps(device, stop), self._show_fods, warms=DECONVOLVING)
 
     def _show_fods(self, made: Deconvolved | None) -> Pieces:
         """Show FODs as their own panel does; whole ones whose axes are right are chosen."""
@@ -396,6 +402,10 @@ class TrackingPanel(EnginePanel):
         self._crossings.cancel()
         self._retrack.stop()
         self.run_again(end_first=self.field is not None)
+
+    def needs(self) -> tuple[str, ...]:
+        """What tracking in the chosen tensors, scan, FODs or fixels needs."""
+        return _IN_TENSORS if self.field is None or isinstance(self.field, TensorField) else _IN_FODS
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""

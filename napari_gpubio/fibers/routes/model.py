@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.fibers.route_table import RouteTable
 from napari_gpubio.tractograms.model import StopReason, Tractogram
 

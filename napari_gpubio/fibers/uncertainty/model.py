@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import write_text
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.fibers.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.fibers.uncertainty.intervals import SHARE, Repeated, check_level, limits_of
 from napari_gpubio.fibers.uncertainty.model import Bootstrap
 from napari_gpubio.tractograms.bundles.profile import profile

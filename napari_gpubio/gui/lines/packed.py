@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint, mark_ends, unpack_rgb
 
 Array = npt.NDArray[Any]
@@ -54,7 +55,7 @@ def thumbnail(lines: "Lines", axes: list[int], shape: tuple[int, ...]) -> npt.ND
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lines:
+class Lines(ShortRepr):
     """Streamlines packed for the GPU; made by `pack_lines`.
 
     One object holds everything that must fit together, so that a thread which picks while the lines are replaced

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core import trilinear
 from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.gui.lines.packed import Lines
 
 Array = npt.NDArray[Any]
@@ -16,7 +17,7 @@ _MIN_POINTS = 20_000  # worth a thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LineImage:
+class LineImage(ShortRepr):
     """An image that lines can be colored by.
 
     Parameters

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.estimates import Estimate
@@ -23,7 +23,7 @@ _RELATIVE_ROUNDING = 1e-5  # of coefficients in single precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fluorophore:
+class Fluorophore(ShortRepr):
     """What absorbs the excitation light and emits.
 
     Parameters

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.runs import value_of
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
@@ -35,7 +36,7 @@ _MAP = "FA"  # of several maps of the same tensors, the one that is offered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FiberChoice:
+class FiberChoice(ShortRepr):
     """What scattering follows: diffusion tensors (X, Y, Z, 6) in world axes with their affine, and how.
 
     ``labels``: those that have fibers, None for all.

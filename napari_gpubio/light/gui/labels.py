@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import single_shot
@@ -31,7 +32,7 @@ MAX_LABEL = 65535
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sight:
+class Sight(ShortRepr):
     """Where the mouse points.
 
     In 3-D it has the ``direction`` of view (z, y, x); in 2-D ``hidden``, the viewer axis (0, 1, 2 for z, y, x) that the
@@ -48,7 +49,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tissue:
+class Tissue(ShortRepr):
     """The volume of a labels layer: labels (X, Y, Z), and the affine from voxels to world mm."""
 
     labels: npt.NDArray[Any]

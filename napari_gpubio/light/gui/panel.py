@@ -80,6 +80,10 @@ class LightPanel(EnginePanel):
             self.stale_line.show_of(entered.made_with)
         entered.show()
 
+    def needs(self) -> tuple[str, ...]:
+        """What the mode on screen needs compiled."""
+        return ("light/light in voxels",) if self._current == VOXELS else ("layered",)
+
     def take_draft(self) -> Callable[[], Operation] | None:
         """Read the inputs of the mode on screen, and return what makes an operation of them."""
         return self.run_form.take_draft()

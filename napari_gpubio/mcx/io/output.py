@@ -17,6 +17,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, write_text
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
@@ -44,7 +45,7 @@ _SECONDS_PER_NS = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class McxCase(LightCase):
+class McxCase(LightCase, ShortRepr):
     """A `LightCase` of an MCX input file, with what the file wants to be written.
 
     Parameters

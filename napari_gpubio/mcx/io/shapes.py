@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.mcx.io.jdata import Section, checked_numbers, checked_wholes, shown
 
 Array = npt.NDArray[Any]
@@ -62,7 +63,7 @@ def empty_grid(dim: Sequence[int], tag: int = 0) -> npt.NDArray[np.uint16]:
 
 
 @dataclass
-class _Canvas:
+class _Canvas(ShortRepr):
     """The grid while it is drawn, and where positions count from."""
 
     labels: npt.NDArray[np.uint16] | None

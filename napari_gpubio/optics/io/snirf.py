@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.hdf5 import MAX_VALUES, Hdf5Content, read_hdf5
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.short_repr import ShortRepr
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
 _WORDS = {
@@ -100,7 +100,7 @@ def read_snirf(path: str | Path) -> Optodes:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Content:
+class _Content(ShortRepr):
     """What a file has: its recordings, and the unit and the datasets of the first with a probe, if there is one."""
 
     recordings: list[str]

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 from scipy.spatial import cKDTree
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.phantom.shapes import (
     Floats,
     Lattice,
@@ -106,7 +107,7 @@ _LEAF_MM, _LEAF_DEPTH_MM, _LEAF_GAP_MM = 6.5, 7.0, 1.0  # of the cerebellum: per
 
 
 @dataclass(frozen=True, eq=False)
-class Pia:
+class Pia(ShortRepr):
     """Surface of one hemisphere, kept on the right: ``level`` is positive inside the folds and known on the lattice."""
 
     level: Floats

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.model import Domain, Medium, checked_labels
 
 Array = npt.NDArray[Any]

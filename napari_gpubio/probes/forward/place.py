@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine, checked_affine
 from napari_gpubio.core.text import first_of
 from napari_gpubio.optics.model import Domain

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.light.reciprocity import Shell, widest_between
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.probes.forward.model import Pair
@@ -35,7 +36,7 @@ class Detected(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Products:
+class Products(ShortRepr):
     """What products are made of: the pairs, as indices of optodes, and the columns of the rows.
 
     Parameters

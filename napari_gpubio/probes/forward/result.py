@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import Gridded, ShortRepr, Tabular
+from napari_gpubio.core.exchange import Gridded, Tabular
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.probes.forward.model import Head, Pair
 from napari_gpubio.probes.forward.place import Placement

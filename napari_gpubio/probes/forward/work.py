@@ -18,6 +18,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import fingerprint
 from napari_gpubio.core.keeping import Inputs, inputs_of
 from napari_gpubio.core.numbers import memory_text, position_text
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.light.reciprocity import Shell, shells_around
 from napari_gpubio.light.run import check_source
 from napari_gpubio.optics.batches import joined
@@ -49,7 +50,7 @@ _NOTHING = Begun(0, None)
 
 
 @dataclass(eq=False)
-class State:
+class State(ShortRepr):
     """What is done: whole wavelengths, and the fluence of the optodes of the one that is not whole."""
 
     inputs: Mapping[str, Any]  # what the model is made of, see `napari_gpubio.core.keeping`
@@ -105,7 +106,7 @@ class State:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Work:
+class Work(ShortRepr):
     """What is done for each wavelength."""
 
     head: Head

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import Gridded, ShortRepr, Tabular
+from napari_gpubio.core.exchange import Gridded, Tabular
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import Vector

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import thread_count
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
 from napari_gpubio.speckle.model import ContrastMaps, MapMean
@@ -66,7 +67,7 @@ def _noise_key(noise: Noise) -> Any:
 
 
 @dataclasses.dataclass(eq=False)
-class LiveMap:
+class LiveMap(ShortRepr):
     """A map on its way to the screen, and the frame that it was made of; their memory is used again."""
 
     shown: npt.NDArray[np.float32]  # the chosen map, (Y, X)

@@ -15,6 +15,7 @@ from napari_gpubio.core.operations import runs
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.reading import without_notes
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.gui.panel_layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.io import open_frames
@@ -96,7 +97,7 @@ def _compared(stored: Any) -> Iterator[Any]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class StackRun:
+class StackRun(ShortRepr):
     """Everything that a run needs, as it was when it began: an operation, its fields, and where its inputs come from.
 
     ``within`` are the pixels of the static target by the name of the layer that marks them, or nothing for all;

@@ -19,6 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, PANEL
@@ -37,7 +38,7 @@ _STRIP, _BAR = 30, 8  # pixels below the image for the bar and its numbers, and 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Video:
+class Video(ShortRepr):
     """Maps (T, Y, X), and how they are displayed."""
 
     maps: Any

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.exchange import ShortRepr
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.foreign import existing_table, json_of
 from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
 from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.samples import Choice, one_sample
 from napari_gpubio.speckle.stored import Frames, StoredFrames
@@ -33,7 +34,7 @@ _one_at_a_time = threading.Lock()  # whether FFmpeg logs is a setting of the pro
 
 
 @dataclass
-class _Video:
+class _Video(ShortRepr):
     """What is decoded of a video, and what its container says."""
 
     kind: str  # of its pixels

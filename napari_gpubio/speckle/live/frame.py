@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 
 
 class Clock:
@@ -31,7 +32,7 @@ _MOST = np.iinfo(np.uint16).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(ShortRepr):
     """One raw frame.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.mesi.calibration import BetaMeasurement, measure_beta
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast
@@ -35,7 +36,7 @@ _FIT_STARTS = "multi-exposure fit (the first on a machine compiles, up to a minu
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FrameFit:
+class FrameFit(ShortRepr):
     """A fit of frames, with β as it was measured in ``recipe``, and what it was computed from.
 
     ``contrast`` is K at each exposure, (exposures, Y, X), ``maps`` are those of K² of each frame.

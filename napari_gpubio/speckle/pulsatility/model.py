@@ -9,6 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings
+from napari_gpubio.core.short_repr import ShortRepr
 
 Array = npt.NDArray[np.float64]
 FLOWS = {"sfi": "speckle flow index SFI = 1/(2TK²)", "ict": "inverse correlation time 1/τ"}
@@ -46,7 +47,7 @@ class PulsatilitySettings(Settings):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RegionPulsatility:
+class RegionPulsatility(ShortRepr):
     """The beat of flow in a region; numbers are NaN, and the course is empty, where no beat was found.
 
     Parameters

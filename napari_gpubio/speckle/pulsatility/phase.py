@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.exchange import ShortRepr
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.speckle.pulsatility.spectrum import Grid
 
 Array = npt.NDArray[Any]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 
 Array = npt.NDArray[Any]
 _DRIFT_PERIODS = 0.75  # standard deviation of the Gaussian weights of the drift, in periods of the slowest beat
@@ -32,7 +33,7 @@ _CHOSEN = 1.5  # trials for each one: noise passes as often as with narrower pea
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(ShortRepr):
     """Samples at even times; those that are missing are 0.
 
     Parameters

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.diffusion.regions import AnyRegion
 
 Mask = npt.NDArray[np.bool_]
@@ -15,7 +16,7 @@ ENDS = ("either", "both")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(ShortRepr):
     """Which fibers pass a region, and which have their first and last points in it; each (F,)."""
 
     passed: Mask

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.diffusion.io.grids import Grid, reference_grid
 from napari_gpubio.tractograms.io.validation import offsets_of, unique_names
 from napari_gpubio.tractograms.model import Tractogram
@@ -69,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(eq=False, kw_only=True)
-class Parsed:
+class Parsed(ShortRepr):
     """What a file holds; see `Tractogram` for shapes and units.
 
     ``grid`` is None where the format has none; ``provenance`` has the parameters of `places.UNKNOWN_PLACE` where

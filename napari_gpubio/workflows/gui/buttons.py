@@ -72,7 +72,9 @@ def _file_beside(context: ResultContext, ending: str) -> str:
 
 def clean(context: ResultContext) -> None:
     """Clean the fluence of a result, and show it in a layer above."""
-    context.panel.run_other(partial(_cleaning_steps, context), partial(_show_cleaned, context), warms=("denoise",))
+    context.panel.run_other(
+        partial(_cleaning_steps, context), partial(_show_cleaned, context), warms=("denoise/fluence",)
+    )
 
 
 def _cleaning_steps(context: ResultContext, stop: threading.Event) -> Generator[Step, None, _Cleaned]:

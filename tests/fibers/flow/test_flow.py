@@ -11,9 +11,11 @@ from scipy.spatial import KDTree
 from napari_gpubio import diffusion
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion import FixelField
-from napari_gpubio.diffusion.regions import Atlas, Region
+from napari_gpubio.diffusion.regions import Atlas, Region, Sphere
 from napari_gpubio.fibers.flow import FlowMatrices, FlowSettings, flow, flow_steps, routes
-from napari_gpubio.fibers.flow.run import needed_memory
+from napari_gpubio.fibers.flow.gates import nodes_through
+from napari_gpubio.fibers.flow.run import needed_memory, transport_problem
+from napari_gpubio.fibers.kernels.transport.cpu import transport_of
 from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross, flipped, grid, ring, straight, voxel_region
 from tests.runs import finished
 
@@ -190,6 +192,24 @@ def test_a_flow_that_is_stopped_keeps_what_was_done():
 
 def test_memory_is_told():
     assert needed_memory(cross(60), ends_of_cross(60), device="cpu").total > 1e5
+
+
+@pytest.mark.parametrize("gates", [0, 1, 2])
+def test_memory_has_a_copy_of_the_weights_for_each_set_of_gates_that_is_shut(gates):
+    fixels, regions = cross(60), ends_of_cross(60)
+    include = [Sphere(name=str(n), center_mm=(2.0 * n, 0, 0), radius_mm=3) for n in range(gates)]
+    exclude = [Sphere(name="wall", center_mm=(9, 0, 0), radius_mm=2)]
+    ways = nodes_through(fixels, FlowSettings(), include, exclude)
+    problem, _ = transport_problem(fixels, regions, FlowSettings())
+    made = [transport_of(dataclasses.replace(problem, nodes=nodes)) for _, nodes in ways]
+    assert len(made) == 2**gates
+    steps = ways[0][1].walls.cache.get((*problem.key, "steps", "cpu"), list)
+    held = ways[0][1].walls.marks.nbytes + sum(one.nbytes for one in (*steps[:2], *steps[2]))
+    entries = 8 * problem.nodes.count / len(made[0].values)  # as estimated, over those there are
+    copies = sum(one.values.nbytes for one in made)
+    plain = needed_memory(fixels, regions, device="cpu")
+    walled = needed_memory(fixels, regions, include=include, exclude=exclude, device="cpu")
+    assert walled.inputs - plain.inputs == pytest.approx(held + entries * copies)
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, TINY, Float, Problem, range_boxes
 
 Array = npt.NDArray[Any]
@@ -158,7 +159,7 @@ class Filtered(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Partial:
+class Partial(ShortRepr):
     """Bricks that are done."""
 
     sums: Float  # least sums of squared differences of residual patches, shape (patches, planes, Y, Z)

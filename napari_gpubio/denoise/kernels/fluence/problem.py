@@ -20,6 +20,7 @@ from napari_gpubio.core.by_planes import extremes
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.denoise.fluence.model import FluenceSettings
 
 Float = npt.NDArray[np.float32]
@@ -156,7 +157,7 @@ class Guide(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
+class Regions(ShortRepr):
     """Regions of equal label, at whose borders windows end."""
 
     labels: npt.NDArray[Any]  # shape (X, Y, Z), integers or floats

@@ -27,7 +27,7 @@ from napari_gpubio.diffusion.gui.fods.making import STOPPED, USUAL, Deconvolutio
 from napari_gpubio.diffusion.gui.fods.responses import ResponseBox, ResponseChoice
 from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
-from napari_gpubio.diffusion.gui.source import mask_in, why_no_fods
+from napari_gpubio.diffusion.gui.source import DECONVOLVING, mask_in, why_no_fods
 from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
 from napari_gpubio.diffusion.io.fixels import read_fixels
@@ -62,6 +62,8 @@ def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors:
 
 class FodPanel(ScanPanel):
     """Estimate FODs from a scan, or open a file of them; draw their glyphs."""
+
+    warms_first = DECONVOLVING
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Deconvolve")

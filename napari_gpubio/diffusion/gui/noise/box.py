@@ -87,7 +87,7 @@ class NoiseBox(QGroupBox, Follower):
 
     def denoise(self) -> None:
         """Denoise the chosen scan in a worker; what goes wrong is shown as a sentence."""
-        self._panel.run_other(self._make_steps, self._show)
+        self._panel.run_other(self._make_steps, self._show, warms=("diffusion/denoising",))
 
     def _make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised | None]:
         layer: Any = self._scan_box.layer

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel, read_only
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.settings import DvhSettings
@@ -115,7 +116,7 @@ class BinRule(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Bins:
+class Bins(ShortRepr):
     """Bins between the least and the largest dose."""
 
     rule: BinRule

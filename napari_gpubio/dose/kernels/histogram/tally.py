@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.dose.kernels.histogram.dose_grid import FINE_STEPS
 from napari_gpubio.dose.kernels.histogram.problem import Organ, Problem
 from napari_gpubio.dose.metrics.curve import Dvh
@@ -19,7 +20,7 @@ _ADDED = "counts", "sums", "rests", "outside"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tally:
+class Tally(ShortRepr):
     """Counts of all organs."""
 
     counts: Array  # weight in each bin, shape (organs, bins), int64

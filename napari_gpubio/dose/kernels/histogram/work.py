@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose.kernels.histogram.slices import PlaneSlices, units_of
 
@@ -24,7 +25,7 @@ NO_ORGAN = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ContourWork:
+class ContourWork(ShortRepr):
     """Rows of all structures that are contours."""
 
     slices: PlaneSlices  # where the rows are
@@ -48,7 +49,7 @@ class ContourWork:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LabelWork:
+class LabelWork(ShortRepr):
     """One label volume."""
 
     labels: Array  # shape (I, J, K), uint8 or uint16, C order
@@ -104,7 +105,7 @@ class LabelWork:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PointWork:
+class PointWork(ShortRepr):
     """Points of all structures that are samples."""
 
     points: Array  # dose indices, shape (N, 3), float32

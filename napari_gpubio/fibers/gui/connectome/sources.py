@@ -10,6 +10,7 @@ import numpy.typing as npt
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step, silent
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.gui.records import (
@@ -53,7 +54,7 @@ CELL = "connectome"  # name of the filter that leaves the fibers of a cell
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Counted:
+class Counted(ShortRepr):
     """Result of a run.
 
     Parameters

@@ -77,6 +77,7 @@ class FlowPanel(EnginePanel):
     """Let mass flow from a source along all fibers at once, and see which regions it reaches."""
 
     warms = ("diffusion", "fibers", "gui")
+    warms_first = "fibers/flow along fixels", "gui/streamlines"
     kept = ("_found", "_routes", "_sure")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
@@ -414,7 +415,7 @@ class FlowPanel(EnginePanel):
             self.layers.show_lines("along", name, fibers, lines, operation.output(), "route")
             self.show_note(notes_text(fibers.notes))
 
-        self.run_other(make, show)
+        self.run_other(make, show, warms=("fibers/streamlines in FODs", "gui/streamlines"))
 
     def show_losses(self) -> None:
         """Show where the mass of the source ends."""

@@ -29,7 +29,7 @@ from napari_gpubio.diffusion.gui.records import (
     show_fods,
     tensor_steps,
 )
-from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
+from napari_gpubio.diffusion.gui.source import FITTING, HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.fibers.directions import Directions
 from napari_gpubio.fibers.gui.methods import MethodForms
@@ -127,6 +127,7 @@ class ConnectPanel(EnginePanel):
     """Find the routes between two regions."""
 
     warms = ("diffusion", "fibers", "gui")
+    warms_first = (*FITTING, "fibers/fiber tracking", "gui/streamlines")
     kept = ("_result", "_layer")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:

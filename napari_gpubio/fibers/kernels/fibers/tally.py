@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.tractograms.model import StopReason
 
 Array = npt.NDArray[Any]
@@ -16,7 +17,7 @@ STATS = 8
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Partial:
+class Partial(ShortRepr):
     """Finished fibers of one chunk.
 
     Parameters

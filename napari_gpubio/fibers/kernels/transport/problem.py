@@ -83,11 +83,24 @@ class TransportProblem(Problem):
         return items_within_memory(device, self.bytes_per_item, MEMORY_SHARE) if device.is_gpu else self.at_first
 
     def memory(self, device: Device) -> Memory:
-        """Fixels, the matrix, and mass of the regions that are done at once."""
+        """Fixels, the matrix, what walls make of it, and mass of the regions that are done at once."""
         together = self.first_chunk(device) if device.is_gpu else os.cpu_count() or 1
         count = min(self.items, together)
-        entries = 8 * self.nodes.count  # about
-        return Memory(inputs=32 * self.nodes.count + 16 * entries, scratch=count * self.bytes_per_item)
+        matrix = 32 * self.nodes.count + 16 * self._entries
+        return Memory(inputs=matrix + self._bytes_of_walls, scratch=count * self.bytes_per_item)
+
+    @property
+    def _entries(self) -> int:
+        """Of the matrix, about."""
+        return 8 * self.nodes.count
+
+    @property
+    def _bytes_of_walls(self) -> int:
+        """Marks, what steps meet and where mass ends, and the weights, again for each set of gates that is shut."""
+        if (walls := self.nodes.walls) is None:
+            return 0
+        gates = int(np.bitwise_or.reduce(walls.marks) >> 1).bit_count()
+        return walls.marks.nbytes + 10 * self.nodes.count + (4 * self._entries << gates)
 
     @property
     def step_mm(self) -> float:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.layered.kernels.layers.problem import LayeredProblem
 from napari_gpubio.optics.batches import BatchPart, Ranges, Tally, Words, joined
 
 
 @dataclass(eq=False)
-class BatchTally(BatchPart):
+class BatchTally(BatchPart, ShortRepr):
     """The tally of a batch, or of some of its photons; the order of its numbers is `LayeredProblem`'s."""
 
     numbers: Words

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
@@ -35,7 +36,7 @@ _VOXELS_OF_PART = 1 << 24  # of all gates and halves, between two steps: half a 
 
 
 @dataclass(eq=False)
-class OpenBatch(BatchPart):
+class OpenBatch(BatchPart, ShortRepr):
     """A batch of which not all photons are done."""
 
     path: Words  # as `VoxelTally.sums`
@@ -43,7 +44,7 @@ class OpenBatch(BatchPart):
 
 
 @dataclass(eq=False)
-class DetectedList:
+class DetectedList(ShortRepr):
     """Detected photons, in any order."""
 
     photons: Words  # their indices, shape (N,)
@@ -68,7 +69,7 @@ class DetectedList:
 
 
 @dataclass(eq=False, kw_only=True)
-class VoxelTally(Tally):
+class VoxelTally(Tally, ShortRepr):
     """Tallies of some photons of a voxel simulation.
 
     Parameters

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.optics.detectors import DetectedPhotons
 
 GROUPS = 16
@@ -29,7 +30,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Measurement:
+class Measurement(ShortRepr):
     """One measurement at every detector.
 
     Parameters

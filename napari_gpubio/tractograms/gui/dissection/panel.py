@@ -19,6 +19,7 @@ from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Operation, Output, Reading
 from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.short_repr import ShortRepr
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import Connections
@@ -63,7 +64,7 @@ COLOR = "#ffd54f"  # of spheres and boxes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dissected:
+class Dissected(ShortRepr):
     """Which fibers of a layer are kept, shape (F,), or None for all of them."""
 
     layer: Any
