@@ -7,6 +7,7 @@ import tifffile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.file_records import outputs_of_file
+from napari_gpubio.light.io import load_result
 from tests.shell import run_verb
 
 
@@ -58,6 +59,20 @@ def test_maps_say_what_made_them(folder):
     assert (index.of.verb, index.name) == ("speckle", "index")
     with pytest.raises(InvalidInput, match="carries no record"):
         outputs_of_file("frames.tif")
+
+
+def test_a_run_of_light_says_what_made_it(folder):
+    nib.save(nib.Nifti1Image(np.ones((9, 9, 9), np.uint8), np.eye(4)), "labels.nii.gz")
+    (folder / "tissue.csv").write_text("label,name,mua_per_mm,mus_per_mm,g,n\n1,gel,0.1,10,0.9,1.37\n")
+    words = ("labels.nii.gz", "--media", "tissue.csv", "--position-mm", "4", "4", "0", "--photons", "1000")
+    run_verb("light", *words, "--run-out", "run.npz")
+    (made,) = outputs_of_file("run.npz")
+    assert (made.of.verb, made.name) == ("light", "run")
+    run_verb("add-photons", "run.npz", "--photons", "2000", "--out", "more.npz")
+    assert outputs_of_file("more.npz")[0].of.verb == "add-photons"
+    run_verb("run", "run.npz", "--out", "again")
+    (again,) = (folder / "again").glob("*.npz")
+    assert np.array_equal(load_result(again).gates, load_result("run.npz").gates)
 
 
 def test_files_of_others_carry_no_record(folder):

@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.result import EnergyBalance, LightResult
@@ -48,7 +49,7 @@ def describe(result: LightResult) -> dict[str, Any]:
     The parameters of the run (device, seconds, versions) are there too. Arrays are left out, but for the affine;
     numbers that are not known (NaN) are None.
     """
-    run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
+    run = {name: value for name, value in result.parameters.items() if name not in (*_IN_DOMAIN, RECORD)}
     sources = [source.described() for source in result.sources]
     described = {
         "software": f"napari-gpubio {__version__}",

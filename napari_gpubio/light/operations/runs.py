@@ -1,11 +1,13 @@
 """Runs of light in voxels: they are simulated, go on, and are opened."""
 
 import dataclasses
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Reading, Ref, given
 from napari_gpubio.core.operations.stores import STORE, Store
@@ -117,6 +119,11 @@ class OpenRun(Reading, verb="open-light", makes={"run": LightResult}):
         return load_result(data.file)
 
 
+def _write(run: LightResult, path: Path, record: Mapping[str, Any]) -> Generator[Step, None, None]:
+    own = dataclasses.replace(run, parameters={**run.parameters, RECORD: dict(record)})
+    return save_result_steps(path, own)
+
+
 register_kind(
     LightResult,
     counts=lambda one: (
@@ -132,7 +139,7 @@ register_kind(
         one.guide,
     ),
     endings=(".npz",),
-    write=lambda run, path, _: save_result_steps(path, run),
+    write=_write,
     opens=OpenRun,
     unfinished=load_unfinished,
 )
