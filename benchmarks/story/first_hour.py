@@ -74,11 +74,18 @@ def words_of(page: str, end: str) -> int:
 
 
 def bids_walk(person: Person, folder: Path, source: Path | None) -> None:
-    """A dataset of two subjects: its folder is opened, and a click in white matter shows fibers."""
+    """A dataset of two subjects: its folder is opened, the second one chosen, and a click shows fibers of it."""
     study, place = data.bids_study(folder, source)
     walk = Walk(person, (("docs/how_to/program/bids.md", "In Python"), (f"{HELP}/fiber_tracking.md", "")))
     person.open(study)
-    walk.step("the first subject opens, and a note names the other one")
+    walk.step("the first subject opens, and a note names the panel for others")
+    subjects = scenes._panel(person, "BIDS dataset")
+    person.wait(lambda: len(subjects.table.rows) == 2, "both subjects")
+    person.click(subjects.search_line, "the line to find a subject")
+    person.type("02")
+    person.key("Return")
+    person.wait(lambda: not subjects.is_busy and "sub-02" in subjects.status, "the second subject", 120)
+    walk.step("the second subject in its place")
     panel = scenes._panel(person, "Fiber tracking")
     walk.step("the panel has chosen the scan")
     person.go_to_slice(place)

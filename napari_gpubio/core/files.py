@@ -28,6 +28,7 @@ _MIN_FREE_CACHE_BYTES = 64 << 20
 _ENGINE_NAMED = re.compile(rb"\bnapari_gpubio\.(\w+)")
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
+_DICOM = b"DICM"
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
 TIFF_FRAMES = (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk")  # of files that are frames of a folder
 SAMPLED_PREFIX = "sampled:"
@@ -243,10 +244,19 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 def is_gzip(path: Path) -> bool:
     """Return whether a file is compressed, whatever its name is; a pipe, which may never say so, is not."""
+    return _says(path, _GZIP)
+
+
+def is_dicom(path: Path) -> bool:
+    """Return whether a file begins as DICOM does, whatever its name is; a pipe is not."""
+    return _says(path, _DICOM, at=128)  # behind a preamble
+
+
+def _says(path: Path, word: bytes, at: int = 0) -> bool:
     if is_stream(path):
         return False
     with path.open("rb") as file:
-        return file.read(len(_GZIP)) == _GZIP
+        return file.read(at + len(word))[at:] == word
 
 
 def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:

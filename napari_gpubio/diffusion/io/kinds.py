@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import is_dicom
+from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
@@ -114,17 +116,12 @@ def only_scan(path: Path) -> Path:
     if found:
         names = first_of([str(one.relative_to(path)) for one in found], _MAX_NAMED)
         raise InvalidInput(f"{path.name} holds {len(found)} diffusion scans; give one of {names}")
-    if any(map(_is_dicom, files[:_MAX_NAMED])):
+    if any(map(is_dicom, files[:_MAX_NAMED])):
         raise InvalidInput(
             f"{path.name} holds DICOM files; convert them with dcm2niix, which writes the gradient table, too, and "
             "give its NIfTI file"
         )
     raise InvalidInput(f"{path.name} holds no image of several volumes with its bval and bvec files; give the scan")
-
-
-def _is_dicom(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(132)[128:] == b"DICM"
 
 
 def _has_table(path: Path) -> bool:
@@ -139,7 +136,7 @@ def _has_table(path: Path) -> bool:
     shape = image.data.shape if isinstance(image, MifImage) else image.shape
     if bval is None or bvec is None or len(shape) != 4:
         return False
-    return bval == bvec or len(bval.read_text(errors="replace").split()) == shape[3]
+    return bval == bvec or len(existing_text(bval, other="latin-1").split()) == shape[3]
 
 
 def is_scan(path: Path) -> bool:
