@@ -6,6 +6,7 @@ Each page is run by Jupyter in a kernel of its own. One that fails is run again 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jupyter_cache import get_cache
-from jupyter_cache.executors import load_executor
+from jupyter_cache.executors import load_executor, utils
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from turns import is_its_turn, pages_with_cells
@@ -22,6 +23,8 @@ from turns import is_its_turn, pages_with_cells
 READER = {"type": "plugin", "name": "myst_nb_md"}
 logger = logging.getLogger(__name__)
 BEFORE_GALLERY = 100
+# What commands print comes in pieces of 100 bytes, which are to be one text, without a new line after each.
+utils.executenb = functools.partial(utils.executenb, coalesce_streams=True)
 _process: list[subprocess.Popen[bytes]] = []
 
 
