@@ -33,7 +33,7 @@ class Made(NamedTuple):
 
 
 class OperationPanel(EnginePanel):
-    """Base of the dock widgets of operations; a subclass says of which one: ``class Panel(OperationPanel, of=Verb)``.
+    """Base of the dock widgets of operations; a subclass says of which one by `of`.
 
     Results are layers that carry their operation. They stay as they are whatever becomes of the form and its layers:
     where the form says something else by now, a line tells what. With *live*, an edit of the form runs it, and nothing
@@ -43,10 +43,6 @@ class OperationPanel(EnginePanel):
     of: ClassVar[type[Operation]]
     marks_stale = False  # a line of its own does
     kept = ("_made",)
-
-    def __init_subclass__(cls, *, of: type[Operation], **more: Any) -> None:
-        super().__init_subclass__(**more)
-        cls.of = of
 
     def __init__(self, viewer: Any) -> None:
         super().__init__(viewer)

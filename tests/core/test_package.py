@@ -1,5 +1,6 @@
 """The package as a whole: who may import whom, what a headless user need not load, and napari's manifest."""
 
+import ast
 import importlib
 import importlib.util
 import re
@@ -202,3 +203,13 @@ def test_the_readme_has_no_link_that_breaks_on_another_site():
     spec.loader.exec_module(checks)
     assert checks.relative_links((ROOT / "README.md").read_text(encoding="utf-8")) == []
     assert checks.relative_links('[a](b.md) ![c](https://d.org/e.png) <img src="f.png"> [g](#h)') == ["b.md", "f.png"]
+
+
+def test_classes_of_windows_have_no_keywords():
+    """`class Panel(QWidget, of=...)` is refused by PySide6, and not by PyQt6."""
+    files = [path for path in (ROOT / "napari_gpubio").rglob("*.py") if "gui" in path.parts]
+    classes = [
+        one for path in files for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.ClassDef)
+    ]
+    assert len(classes) > 100
+    assert [one.name for one in classes if one.keywords] == []

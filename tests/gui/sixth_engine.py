@@ -53,8 +53,10 @@ class Kept:
     dropped: Volume
 
 
-class ThresholdPanel(OperationPanel, of=Threshold):
+class ThresholdPanel(OperationPanel):
     """Its dock widget."""
+
+    of = Threshold
 
 
 AFFINE = np.diag([2.0, 1.0, 1.0, 1.0])

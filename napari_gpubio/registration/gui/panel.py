@@ -37,8 +37,10 @@ _TIP = (
 _BOARD = "checkerboard"
 
 
-class RegistrationPanel(OperationPanel, of=Register):
+class RegistrationPanel(OperationPanel):
     """Registers a T1 or a template to a scan, and carries labels and maps over."""
+
+    of = Register
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer)
