@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -25,9 +25,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput, printable
+from napari_gpubio.core.text import first_of
 
 logger = logging.getLogger(__name__)
 _LIBRARIES = ("nibabel.global", "tifffile", "pydicom", "PIL")  # names of the loggers of those that read files
+_MOST_NAMED = 6  # files in a sentence
 _here = threading.local()  # the names of the files that this thread reads, the innermost one last
 Read = TypeVar("Read", bound=Callable[..., Any])
 NOTES = "notes"  # where a result and a layer's metadata have them
@@ -46,6 +48,22 @@ def note(text: str) -> None:
     ``text`` begins with a small letter and has no full stop, as the notes of results.
     """
     _tell(_named(printable(text)))
+
+
+def only_of(folder: Path, found: Sequence[Path], what: str) -> Path | None:
+    """Return the only file that was found in a folder, and note it; None if there is none.
+
+    Raises
+    ------
+    InvalidInput
+        If there are several; ``what`` they are is a plural.
+    """
+    names = [one.relative_to(folder).as_posix() for one in found]
+    if len(names) > 1:
+        raise InvalidInput(f"{folder.name} holds {len(names)} {what}; give one of {first_of(names, _MOST_NAMED)}")
+    if names:
+        note(f"of {folder.name}, {names[0]} is taken")
+    return found[0] if found else None
 
 
 def _named(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How `repr` tells of dataclasses with arrays: in a line, their shapes and types, never what is in them."""
+"""The `repr` of dataclasses with arrays: in a line, their shapes and types, never what is in them."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence, Sized
@@ -10,10 +10,10 @@ _LINE = 120  # characters that are aimed at
 
 
 class ShortRepr:
-    """Base of dataclasses with arrays, of which `repr` tells shapes and types, not what is in them.
+    """Base of dataclasses with arrays, of which `repr` shows shapes and types, not what is in them.
 
     ``Transform(matrix=4 x 4 float64, complete=True)``: fields with nothing in them are left out. What would be longer
-    than a line leaves out usual numbers, too, tells of parts the first array only, and then fewer of its arrays:
+    than a line leaves out usual numbers, too, shows of parts the first array only, and then fewer of its arrays:
     ``DenoisedScan(denoised=DiffusionScan(96 x 96 x 60 x 28 float32), noise=96 x 96 x 60 float32, ...)``.
     """
 
@@ -29,14 +29,14 @@ def short_repr(value: Any) -> str:
     """Return the text of a `ShortRepr`; of one that is no dataclass that of any object."""
     if not dataclasses.is_dataclass(value):
         return object.__repr__(value)
-    told = [(one, getattr(value, one.name)) for one in dataclasses.fields(value) if one.repr]
-    text = _joined(value, {one.name: _field_text(part) for one, part in told})
-    return text if len(text) <= _LINE else _in_a_line(value, told)
+    fields = [(one, getattr(value, one.name)) for one in dataclasses.fields(value) if one.repr]
+    text = _joined(value, {one.name: _field_text(part) for one, part in fields})
+    return text if len(text) <= _LINE else _in_a_line(value, fields)
 
 
-def _in_a_line(value: Any, told: Sequence[tuple[Any, Any]]) -> str:
+def _in_a_line(value: Any, fields: Sequence[tuple[Any, Any]]) -> str:
     """The text of a dataclass whose fields are too long for a line: without the last ones that are no plain numbers."""
-    shown = {one.name: part for one, part in told if not _is_usual(one, part)}
+    shown = {one.name: part for one, part in fields if not _is_usual(one, part)}
     texts = {name: _in_a_word(part) for name, part in shown.items()}
     parts = [name for name, part in shown.items() if texts[name] and not isinstance(part, int | float | str | Path)]
     rest = ""
@@ -52,7 +52,7 @@ def _joined(value: Any, texts: Mapping[str, str], rest: str = "") -> str:
 
 
 def _field_text(value: Any) -> str:
-    """What `repr` tells of a field; nothing of None and of what is empty."""
+    """What `repr` shows of a field; nothing of None and of what is empty."""
     if _is_array(value):
         return _shape_text(value) if value.shape else repr(value.item())
     if value is None or (isinstance(value, Sized) and not isinstance(value, ShortRepr) and len(value) == 0):
@@ -64,7 +64,7 @@ def _field_text(value: Any) -> str:
 
 
 def _in_a_word(value: Any) -> str:
-    """What is told of a field where all of them are too long for a line."""
+    """What is shown of a field where all of them are too long for a line."""
     text = _field_text(value)
     if isinstance(value, Path):
         return repr(value.name)

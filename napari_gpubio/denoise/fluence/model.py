@@ -82,7 +82,7 @@ class FluenceResult(GriddedArray, array="image"):
         """How much the signal / error has risen, dB, over voxels with more signal than noise; NaN without any.
 
         Squared errors are relative to the fluence, and photons count alike, so that bright voxels count more. An error
-        above the fluence counts as the fluence: where few photons came, halves tell an error of a voxel that is many
+        above the fluence counts as the fluence: where few photons came, halves show an error of a voxel that is many
         times too large, and a few such voxels would outweigh all others.
         """
         there = (self.noise > 0) & (self.raw_noise > 0) & (self.image > self.raw_noise)
@@ -99,6 +99,6 @@ class FluenceResult(GriddedArray, array="image"):
         """Times as many photons as an unfiltered run would need for the same error; at most that if above 15.
 
         Halves cannot show an error that is so much smaller than the noise. Below, it is mostly a tenth to a half too
-        low, since they tell an error that is too large rather than one that is too small.
+        low, since they show an error that is too large rather than one that is too small.
         """
         return float(10.0 ** (self.snr_gain_db / 10.0))

@@ -25,9 +25,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import is_dicom
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
-from napari_gpubio.core.reading import note
+from napari_gpubio.core.reading import only_of
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
-from napari_gpubio.core.text import first_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
 from napari_gpubio.diffusion.fods.harmonics import coefficient_count, lmax_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, has_own_table, read_any_array
@@ -38,7 +37,7 @@ from napari_gpubio.diffusion.io.tensor_images import LARGEST_TRACE, SYMMATRIX, o
 Array = npt.NDArray[Any]
 _TENSORS = (6, 9)  # volumes
 _OF_FODS = tuple(coefficient_count(lmax) for lmax in range(2, 22, 2))
-_DEEPEST, _MAX_NAMED = 4, 6  # levels of folders in which a scan is looked for, and files that are named
+_DEEPEST, _LOOKED_AT = 4, 6  # levels of folders in which a scan is looked for, and files, whether they are DICOM
 _MAX_VOXELS = 200_000  # that are looked at
 _MAX_ROWS = 20_000
 _MIN_VOXELS = 8  # for shares of them to mean anything
@@ -110,13 +109,9 @@ def only_scan(path: Path) -> Path:
         return path
     files = sorted(one for level in range(_DEEPEST) for one in path.glob("*/" * level + "*") if one.is_file())
     found = [one for one in files if one.name.lower().endswith((*NIFTI_SUFFIXES, *MIF_SUFFIXES)) and _has_table(one)]
-    if len(found) == 1:
-        note(f"of {path.name}, {found[0].relative_to(path)} is taken")
-        return found[0]
-    if found:
-        names = first_of([str(one.relative_to(path)) for one in found], _MAX_NAMED)
-        raise InvalidInput(f"{path.name} holds {len(found)} diffusion scans; give one of {names}")
-    if any(map(is_dicom, files[:_MAX_NAMED])):
+    if (scan := only_of(path, found, "diffusion scans")) is not None:
+        return scan
+    if any(map(is_dicom, files[:_LOOKED_AT])):
         raise InvalidInput(
             f"{path.name} holds DICOM files; convert them with dcm2niix, which writes the gradient table, too, and "
             "give its NIfTI file"

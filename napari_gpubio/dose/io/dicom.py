@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, is_stream
-from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.text import first_of
+from napari_gpubio.core.reading import note, only_of, reads_file
 from napari_gpubio.dose.model import PATIENT_KEYS
 
 CLASSES = {
@@ -172,15 +171,9 @@ def only_file(path: Path, modality: str) -> Path:
     if not path.is_dir():
         return path
     kinds, damaged = sorted_by_modality(path)
-    found = kinds.get(modality, [])
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InvalidInput(
-            f"{path.name} holds no {modality} file{': ' if damaged else ''}{damaged[0] if damaged else ''}"
-        )
-    names = first_of([str(one.relative_to(path)) for one in found], 6)
-    raise InvalidInput(f"{path.name} holds {len(found)} {modality} files; give one of {names}")
+    if (found := only_of(path, kinds.get(modality, []), f"{modality} files")) is None:
+        raise InvalidInput(f"{path.name} holds no {modality} file{': ' if damaged else ''}{''.join(damaged[:1])}")
+    return found
 
 
 def _parsed(path: Path, read: Callable[[Any], Any]) -> Any:
