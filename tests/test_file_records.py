@@ -75,6 +75,17 @@ def test_a_run_of_light_says_what_made_it(folder):
     assert np.array_equal(load_result(again).gates, load_result("run.npz").gates)
 
 
+def test_an_ome_zarr_image_says_what_made_it(folder, capsys):
+    pytest.importorskip("yaozarrs", reason="yaozarrs is absent: python -m pip install yaozarrs zarr")
+    run_verb("denoise", "raw.nii.gz", "--search-radius", "1", "-o", "clean.ome.zarr")
+    (made,) = outputs_of_file("clean.ome.zarr")
+    assert (made.of.verb, made.name) == ("denoise", "denoised")
+    assert run_verb("show", "clean.ome.zarr") == 0
+    (folder / "empty.ome.zarr").mkdir()
+    with pytest.raises(InvalidInput, match="carries no record"):
+        run_verb("show", "empty.ome.zarr")
+
+
 def test_files_of_others_carry_no_record(folder):
     (folder / "facts.json").write_text('{"EchoTime": 0.1}')
     with pytest.raises(InvalidInput, match="no record of operations"):

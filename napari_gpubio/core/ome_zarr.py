@@ -17,7 +17,7 @@ from napari_gpubio.core.submodules import extra
 
 Array = npt.NDArray[Any]
 SUFFIX = ".ome.zarr"
-_OURS = "napari-gpubio"  # attribute with what OME-Zarr cannot say: the affine and the quantity
+OURS = "napari-gpubio"  # attribute with what OME-Zarr cannot say: the affine and the quantity
 _SMALL = 64  # voxels along the longest axis of the lowest resolution, at most
 _MM = {"meter": 1e3, "centimeter": 10.0, "millimeter": 1.0, "micrometer": 1e-3, "nanometer": 1e-6}
 
@@ -92,7 +92,7 @@ def write_ome_zarr(
                 what: (v05.LabelImage(multiscales=[one], image_label=v05.ImageLabel()), of)
                 for what, (one, of) in each.items()
             },
-            extra_attributes={_OURS: ours},
+            extra_attributes={OURS: ours},
             writer="zarr",
         )
 
@@ -151,7 +151,7 @@ def read_ome_zarr(path: str | Path, *, level: int = 0, label: str = "") -> OmeIm
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             asked = f"label {label!r}" if label else f"level {level}"
             raise InvalidInput(f"it is no OME-Zarr image with {asked} ({type(error).__name__}: {error})") from error
-        return _placed(values, axes, dataset.get("coordinateTransformations", ()), dict(root.attrs).get(_OURS, {}))
+        return _placed(values, axes, dataset.get("coordinateTransformations", ()), dict(root.attrs).get(OURS, {}))
 
 
 def _placed(values: Array, axes: list[dict[str, Any]], transforms: Any, ours: Mapping[str, Any]) -> OmeImage:

@@ -7,9 +7,9 @@ from typing import Any
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.foreign import json_of
+from napari_gpubio.core.foreign import existing_json, json_of
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.ome_zarr import SUFFIX
+from napari_gpubio.core.ome_zarr import OURS, SUFFIX
 from napari_gpubio.core.operations.files import RECORD_ENDING, outputs_in, read_outputs
 from napari_gpubio.core.operations.kinds import known_conversions, known_kinds
 from napari_gpubio.core.operations.records import Output, Reading, input_infos, verbs
@@ -32,19 +32,29 @@ def outputs_of_file(path: str | Path) -> tuple[Output[Any], ...]:
     """
     path = Path(path)
     verbs()  # of all engines, with their kinds of files
-    if not path.name.lower().endswith(SUFFIX):
-        existing_file(path)
-    if path.name.lower().endswith(RECORD_ENDING):
-        return read_outputs(path)
     ending = path.name.lower()
-    beside, described = ending.endswith(NIFTI_SUFFIXES), ending.endswith(_TIFF_SUFFIXES)
-    record = record_beside(path) if beside else _described(path) if described else _record_inside(path)
+    if ending.endswith(SUFFIX):
+        record = _in_zarr(path)
+    elif existing_file(path) and ending.endswith(RECORD_ENDING):
+        return read_outputs(path)
+    elif ending.endswith(NIFTI_SUFFIXES):
+        record = record_beside(path)
+    else:
+        record = _described(path) if ending.endswith(_TIFF_SUFFIXES) else _record_inside(path)
     if record is None:
         raise InvalidInput(
             f"{path.name} carries no record of what made it; give a record ({RECORD_ENDING}), as --record writes it, "
             "a session, or a file that carries one: an image with what lies beside it, fibers as .trx or .tck"
         )
     return outputs_in(record, path.parent)
+
+
+def _in_zarr(path: Path) -> Any:
+    """The record in the attributes of an OME-Zarr image; None if there is none."""
+    about = existing_json(path / "zarr.json") if (path / "zarr.json").is_file() else None
+    for name in ("attributes", OURS, RECORD):
+        about = about.get(name) if isinstance(about, Mapping) else None
+    return about
 
 
 def _described(path: Path) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.ome_zarr import SUFFIX
 from napari_gpubio.core.operations.command_help import Formatter, commands
 from napari_gpubio.core.operations.differences import difference
 from napari_gpubio.core.operations.file_records import outputs_of_file
@@ -62,7 +63,8 @@ def add_verbs(verbs: Any) -> None:
 def _opened(options: argparse.Namespace) -> State:
     """What a file holds: a session, or a record or what carries one, whose results have no digests to compare."""
     path: Path = options.file
-    if path.is_file() and not is_session(path) and path.suffix.lower() != ".zip":
+    is_image = path.name.lower().endswith(SUFFIX)
+    if (is_image or path.is_file()) and not is_session(path) and path.suffix.lower() != ".zip":
         if options.allow:
             raise InvalidInput(f"{path.name} is no session, and its files may lie anywhere; leave --allow out")
         return State(tuple(Shown(one, f"{one.of.title} {one.name}") for one in outputs_of_file(path)))
